@@ -90,7 +90,7 @@ pub fn is_hold(field: &str) -> bool {
 
 /// Lets a lock go when its guard does, although its `min_hold` is not over.
 pub fn cancel_min_hold(held: &Held) {
-    held.cancel_min_hold();
+    held.hold.cancel_min_hold();
 }
 
 /// The states of several locks, each with its key. The waiting processes of a lock are counted only

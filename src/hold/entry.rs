@@ -143,7 +143,10 @@ impl Entry {
     /// Its locks, as code inside them sees them.
     #[inline]
     pub(crate) fn held(&self) -> HeldLocks {
-        let held = self.holds.iter().map(|hold| Held::new(hold, &self.core));
+        let held = self.holds.iter().map(|hold| Held {
+            hold: Arc::clone(hold),
+            core: Arc::downgrade(&self.core),
+        });
         held.collect()
     }
 

@@ -15,7 +15,6 @@ use crate::base::events;
 use crate::base::timer::{Sleep, after, sleep_until};
 use crate::hold::core::Core;
 use crate::hold::hold::{EntryKind, Hold};
-use crate::hold::renewals::Unscheduled;
 use crate::queue::{HoldEnd, LocalQueues};
 
 /// Ends the hold. The next waiter of this process continues it in memory, or it is released, together with others if
@@ -23,10 +22,7 @@ use crate::queue::{HoldEnd, LocalQueues};
 fn end_hold(hold: &Arc<Hold>, core: &Core, awaits: Awaits, now: Instant) -> Option<EndedHold> {
     let queues = &core.queues;
     // Nothing renews it from here on. If a renewal is in flight, the lock may be lost, and is not handed off.
-    let Unscheduled {
-        runtime,
-        was_waiting,
-    } = core.unschedule(hold);
+    let (runtime, was_waiting) = core.unschedule(hold);
 
     // From here on the end of the lease is no loss.
     let (grant, is_open) = hold.end(core.store.generation(), now);

@@ -29,25 +29,15 @@ use crate::hold::hold::Hold;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Held {
-    pub(super) hold: Arc<Hold>,
+    pub(crate) hold: Arc<Hold>,
     /// What it shares with the other holds of its `Locks`. It is gone only if the hold has ended.
     pub(super) core: Weak<Core>,
 }
 
 impl Held {
-    pub(super) fn new(hold: &Arc<Hold>, core: &Arc<Core>) -> Self {
-        let (hold, core) = (Arc::clone(hold), Arc::downgrade(core));
-        Self { hold, core }
-    }
-
     /// Returns whether it belongs to this `Locks`.
     pub(super) fn belongs_to(&self, core: &Arc<Core>) -> bool {
         Weak::as_ptr(&self.core) == Arc::as_ptr(core)
-    }
-
-    /// Lets the lock go when its holder leaves, although its `min_hold` is not over.
-    pub(crate) fn cancel_min_hold(&self) {
-        self.hold.cancel_min_hold();
     }
 
     /// Returns the key, without the prefix.

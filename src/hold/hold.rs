@@ -145,7 +145,14 @@ impl Hold {
     ) -> Arc<Self> {
         let state = HoldState {
             lease: Lease::new(grant.lease, grant.generation, terms.max_hold, terms.grace),
-            depth: Depth::new(grant.depth),
+            depth: Depth {
+                // The caller that acquired the lock is inside. A guard takes this entry over.
+                calls: 1,
+                guards: 0,
+                members: 0,
+                stored: grant.depth,
+                has_mirror: false,
+            },
             min_hold_end: None,
             gives_way: false,
             scheduled: None,
@@ -316,18 +323,6 @@ pub(crate) enum EntryKind {
 }
 
 impl Depth {
-    /// The depth of a hold that is entered, as the previous turn has left it in the store.
-    pub(super) fn new(stored: StoredDepth) -> Self {
-        Self {
-            // The caller that acquired the lock is inside. A guard takes this entry over.
-            calls: 1,
-            guards: 0,
-            members: 0,
-            stored,
-            has_mirror: false,
-        }
-    }
-
     /// The depth that the store must have; 0 after the hold has ended. It is 1 while only members are left.
     pub(super) fn target(&self) -> u32 {
         (self.calls + self.guards).max(self.members.min(1))

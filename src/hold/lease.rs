@@ -41,16 +41,6 @@ pub(crate) struct Lease {
     grace: Grace,
 }
 
-/// The action that a lease needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LeaseAction {
-    /// Nothing before this instant.
-    WaitUntil(Instant),
-    Renew,
-    /// The lease is lost.
-    Lose,
-}
-
 impl Lease {
     /// A lease that was confirmed by a request in this generation.
     pub(crate) fn new(
@@ -119,30 +109,19 @@ impl Lease {
         self.end.is_none() && self.lost.is_none() && self.generation == generation
     }
 
-    /// Returns whether it lasts until the end of `max_hold`.
-    fn is_covered(&self) -> bool {
-        self.end.is_some_and(|end| end <= self.times.deadline)
-    }
-
     /// The time at which the lease must be handled in this generation. Usually it is a third of the last confirmed TTL
     /// after the request that confirmed it, whatever TTL the next renewal requests. It is the deadline if the lease
     /// already lasts until the end of `max_hold`. After a disconnect it is soon.
     pub(crate) fn due(&self, generation: u64) -> Instant {
-        let due = if self.is_covered() {
-            self.deadline()
-        } else {
-            self.times.renewal_due
+        let due = match self.end {
+            Some(end) if end <= self.times.deadline => end,
+            _ => self.times.renewal_due,
         };
         if self.generation == generation {
             due
         } else {
             due.min(self.times.confirmed + MIN_VERIFY_INTERVAL)
         }
-    }
-
-    /// Returns whether a renewal that is sent now is a verification, before its time.
-    pub(crate) fn is_early(&self, sent: Instant) -> bool {
-        sent < self.times.renewal_due
     }
 
     /// Makes the next renewal due at the beginning of its part, or this number of parts earlier. `earlier` gets the
@@ -159,16 +138,6 @@ impl Lease {
         let number = number.saturating_sub(earlier(number));
         let aligned = after(epoch, Duration::from_nanos(number * part));
         self.times.renewal_due = aligned.min(renewal_due);
-    }
-
-    pub(crate) fn next_action(&self, generation: u64, now: Instant) -> LeaseAction {
-        let due = self.due(generation);
-        match self.lost.or_else(|| self.loss_at(now)) {
-            // A loss comes before a renewal that is due as well: a lock that counts as lost is not renewed.
-            Some(_) => LeaseAction::Lose,
-            None if now < due => LeaseAction::WaitUntil(due),
-            None => LeaseAction::Renew,
-        }
     }
 
     /// Notes that the store has confirmed that the lease lasts `ttl` from a request that was sent at `sent`.
@@ -194,14 +163,15 @@ impl Lease {
 
     /// The reason of the loss at the instant `now`, if the lease was lost.
     pub(crate) fn check_loss(&mut self, now: Instant) -> Option<LostReason> {
-        self.lost = self.lost.or_else(|| self.loss_at(now));
+        self.lost = self.loss_at(now);
         self.lost
     }
 
-    fn loss_at(&self, now: Instant) -> Option<LostReason> {
+    /// The loss that a check at the instant `now` finds. It is not noted.
+    pub(crate) fn loss_at(&self, now: Instant) -> Option<LostReason> {
         match self.end {
-            // What was not lost at its end stays so, whenever the lease expires.
-            _ if self.has_ended => None,
+            // The first reason counts. What was not lost at its end stays so, whenever the lease expires.
+            _ if self.lost.is_some() || self.has_ended => self.lost,
             // This comes first: if the first lease covers `max_hold`, both may end at the same instant.
             Some(end) if now >= end => Some(LostReason::MaxHold),
             _ if now >= self.times.deadline => Some(LostReason::Expired),

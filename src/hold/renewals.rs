@@ -29,15 +29,6 @@ use crate::store::RenewReply;
 #[cfg(test)]
 mod tests;
 
-/// What a hold leaves behind in the schedule of its runtime.
-#[derive(Default)]
-pub(super) struct Unscheduled {
-    /// `None` if the runtime has ended.
-    pub(super) runtime: Option<Handle>,
-    /// Whether it waited for its time: no renewal was in flight, and none had found it lost.
-    pub(super) was_waiting: bool,
-}
-
 /// The schedules.
 impl Core {
     /// Renews a hold on this runtime from now on.
@@ -76,14 +67,15 @@ impl Core {
         }
     }
 
-    /// Removes a hold that ends. It is no longer renewed.
-    pub(super) fn unschedule(&self, hold: &Hold) -> Unscheduled {
+    /// Removes a hold that ends. It is no longer renewed. Returns its runtime, unless that has ended, and whether the
+    /// hold waited for its time: no renewal was in flight, and none had found it lost.
+    pub(super) fn unschedule(&self, hold: &Hold) -> (Option<Handle>, bool) {
         let mut schedules = self.schedules.lock();
-        let schedule = find(&mut schedules, hold);
-        schedule.map_or_else(Unscheduled::default, |schedule| Unscheduled {
-            was_waiting: schedule.remove(hold, self.store.generation()),
-            runtime: Some(schedule.runtime.clone()),
-        })
+        let Some(schedule) = find(&mut schedules, hold) else {
+            return (None, false);
+        };
+        let was_waiting = schedule.remove(hold, self.store.generation());
+        (Some(schedule.runtime.clone()), was_waiting)
     }
 
     /// The runtime on which a hold is renewed; `None` if it has ended.
@@ -257,10 +249,10 @@ impl Core {
     fn finish(&self, request: &RenewRequest, replies: &[RenewReply]) {
         for hold in request.renewed(replies) {
             // Read before the confirmation, which moves the time of the next renewal.
-            let was_early = hold.state.lock().lease.is_early(request.sent);
+            let renewal_due = hold.state.lock().lease.times().renewal_due;
             request.confirm(hold);
             // Holds that were verified together would stay together for ever, so their next renewals are spread.
-            hold.align(self.epoch, was_early);
+            hold.align(self.epoch, request.sent < renewal_due);
             let renewed = || events::renewed(hold.key(), hold.id(), hold.deadline());
             hold.span().in_scope(renewed);
         }

@@ -16,7 +16,6 @@ use tokio::time::Instant;
 
 use crate::base::timer::after;
 use crate::hold::hold::{Hold, ScheduleKey};
-use crate::hold::lease::LeaseAction;
 use crate::hold::renew_request::{BatchKey, RenewRequest, next_attempt};
 use crate::store::Store;
 
@@ -196,15 +195,18 @@ impl RuntimeSchedule {
         work: &mut DueWork,
     ) -> Instant {
         // A loss is not reported here, because the mutex of the schedules is locked.
-        let action = hold.state.lock().lease.next_action(self.generation, now);
-        match action {
-            LeaseAction::WaitUntil(at) => return at,
-            LeaseAction::Lose => {
-                work.lost.push(Arc::clone(hold));
-                // It stays in the schedule until it ends, and is never due again.
-                return after(now, Duration::MAX);
-            }
-            LeaseAction::Renew => {}
+        let (loss, due) = {
+            let lease = &hold.state.lock().lease;
+            (lease.loss_at(now), lease.due(self.generation))
+        };
+        // A loss comes before a renewal that is due as well: a lock that counts as lost is not renewed.
+        if loss.is_some() {
+            work.lost.push(Arc::clone(hold));
+            // It stays in the schedule until it ends, and is never due again.
+            return after(now, Duration::MAX);
+        }
+        if now < due {
+            return due;
         }
         if let Some(since) = hold.silent_since() {
             if !store.is_connected(hold.key()) {

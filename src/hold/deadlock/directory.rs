@@ -32,7 +32,7 @@ const WALKS_PER_STEP: usize = 4;
 pub(in crate::hold) struct WaitDirectory {
     store: Arc<Store>,
     /// The number of waits that this `Locks` publishes.
-    published: AtomicUsize,
+    pub(super) published: AtomicUsize,
     /// A time of each server that was read on the present connection, by what the waits there have in common.
     times: Mutex<HashMap<Option<u16>, KnownTime>>,
 }
@@ -51,14 +51,6 @@ impl WaitDirectory {
             published: AtomicUsize::new(0),
             times: Mutex::default(),
         }
-    }
-
-    pub(super) fn begin(&self) {
-        self.published.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn end(&self) {
-        self.published.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// The time from which the spans of a record are derived. It is the heartbeat, or twice the heartbeat if many waits
@@ -119,14 +111,11 @@ impl WaitDirectory {
     pub(super) async fn lookup(&self, lookup: &Lookup) -> Result<LookupReply, StoreError> {
         // Before the request, so that the time of the server in the reply is no earlier than this.
         let asked = Instant::now();
-        let (reply, nothing) = match lookup {
+        Ok(match lookup {
             Lookup::Holds(key) => {
                 let key = Arc::clone(key);
                 let holds = self.store.ask(ListHolds { key }).await;
-                (
-                    holds.map(LookupReply::Holds),
-                    LookupReply::Holds(Vec::new()),
-                )
+                LookupReply::Holds(unless_denied(holds, Vec::new())?)
             }
             Lookup::Waits(hold) => {
                 let waits = self.store.ask(ListWaits { hold: *hold }).await;
@@ -134,13 +123,15 @@ impl WaitDirectory {
                     at: StoreTime { micros: 0 },
                     waits: Vec::new(),
                 };
-                let reply = |waits| LookupReply::Waits(waits, asked);
-                (waits.map(reply), reply(nothing))
+                LookupReply::Waits(unless_denied(waits, nothing)?, asked)
             }
-        };
-        match reply {
-            Err(error) if error.is_denied() => Ok(nothing),
-            reply => reply,
-        }
+        })
+    }
+}
+
+fn unless_denied<T>(reply: Result<T, StoreError>, nothing: T) -> Result<T, StoreError> {
+    match reply {
+        Err(error) if error.is_denied() => Ok(nothing),
+        reply => reply,
     }
 }

@@ -60,12 +60,8 @@ impl NestedWait<'_> {
     pub(super) fn enclosing(&self) -> Vec<Arc<Hold>> {
         let mut holds = scope::enclosing_holds(self.core, MAX_ENCLOSING);
         let is_new = |hold: &&Arc<Hold>| !holds.iter().any(|known| Arc::ptr_eq(known, hold));
-        let acquired: Vec<_> = self
-            .acquired
-            .iter()
-            .filter(is_new)
-            .map(Arc::clone)
-            .collect();
+        let acquired = self.acquired.iter().filter(is_new);
+        let acquired: Vec<_> = acquired.cloned().collect();
         // They come first, because they are inside all others.
         holds.splice(..0, acquired);
         holds
@@ -98,16 +94,14 @@ pub(super) struct Publisher<'a> {
 
 impl<'a> Publisher<'a> {
     pub(super) fn new(wait: &'a NestedWait<'a>) -> Self {
-        wait.core.waits.begin();
+        wait.core.waits.published.fetch_add(1, Ordering::Relaxed);
         let owners = Vec::new();
         Self { wait, owners }
     }
 
     fn heartbeat(&self) -> Duration {
-        let NestedWait {
-            core, heartbeat, ..
-        } = self.wait;
-        core.waits.publishing_heartbeat(*heartbeat)
+        let directory = &self.wait.core.waits;
+        directory.publishing_heartbeat(self.wait.heartbeat)
     }
 
     /// Publishes the wait, and repeats that until every record is stored.
@@ -208,6 +202,7 @@ fn owners(wait: &EnclosedWait) -> Vec<OwnerId> {
 impl Drop for Publisher<'_> {
     fn drop(&mut self) {
         self.withdraw(&self.owners);
-        self.wait.core.waits.end();
+        let published = &self.wait.core.waits.published;
+        published.fetch_sub(1, Ordering::Relaxed);
     }
 }

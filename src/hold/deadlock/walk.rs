@@ -188,11 +188,17 @@ impl Walk {
                 // The lookup stays pending. The next step finds these holds, and continues with them.
                 self.holds.insert(key, holds.into());
             }
-            (Some(&PendingLookup::Waits(parent, by)), LookupReply::Waits(seen_waits, asked)) => {
+            (Some(&PendingLookup::Waits(parent, by)), LookupReply::Waits(listed, asked)) => {
                 self.pending.pop_front();
-                let at = seen_waits.at;
-                for seen in seen_waits.waits {
-                    self.reach(parent, seen, by, at, asked);
+                let at = listed.at;
+                for ListedWait { wait, life, .. } in listed.waits {
+                    let reached = Reached {
+                        by,
+                        at,
+                        asked,
+                        life,
+                    };
+                    self.reach(parent, wait, reached);
                 }
             }
             // This is an answer to another lookup.
@@ -200,29 +206,15 @@ impl Walk {
         }
     }
 
-    fn reach(
-        &mut self,
-        parent: usize,
-        seen: ListedWait,
-        by: HoldId,
-        at: StoreTime,
-        asked: Instant,
-    ) {
+    fn reach(&mut self, parent: usize, wait: EnclosedWait, reached: Reached) {
         let depth = self.nodes[parent].depth + 1;
         // Beyond the bounds, or reached before: a cycle without the wait that walks would be followed for ever.
         let is_beyond = depth > MAX_CYCLE || self.nodes.len() == MAX_REMEMBERED;
-        if is_beyond || !self.reached.insert(seen.wait.id) {
+        if is_beyond || !self.reached.insert(wait.id) {
             return;
         }
-        let reached = Some(Reached {
-            by,
-            at,
-            asked,
-            life: seen.life,
-        });
-        let wait = seen.wait;
-        self.pending
-            .push_back(PendingLookup::Holds(self.nodes.len()));
+        let (node, reached) = (self.nodes.len(), Some(reached));
+        self.pending.push_back(PendingLookup::Holds(node));
         self.nodes.push(WalkNode {
             link: Link { wait, reached },
             parent,

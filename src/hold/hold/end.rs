@@ -101,7 +101,7 @@ impl Hold {
     }
 
     /// Gives the lock back when its holder leaves, although its minimum time is not over.
-    pub(in crate::hold) fn cancel_min_hold(&self) {
+    pub(crate) fn cancel_min_hold(&self) {
         self.state.lock().min_hold_end = None;
         self.notify_changed();
     }
