@@ -193,10 +193,9 @@ impl LocalQueues {
             events::handed_off(key, hold);
         }
         deferred.wakers.into_iter().for_each(Waker::wake);
-        deferred
-            .signal
-            .iter()
-            .for_each(|signal| signal.notify_one());
+        if let Some(signal) = deferred.signal {
+            signal.notify_one();
+        }
         for report in deferred.reports {
             report.emit(key);
         }

@@ -192,21 +192,20 @@ impl BlockingHolders {
     }
 }
 
-/// A lookup of a lock. `None` if the lock has no holder, or the store does not respond. It is not known yet whether the
-/// holder is in this process.
-pub(super) type HolderLookup = BoxFuture<'static, Option<BlockingHolders>>;
-
-/// Looks up the holder of a lock, when it is first polled.
-pub(super) fn lookup_holders(store: &Arc<Store>, key: &LockKey) -> HolderLookup {
+/// Looks up the holder of a lock, when it is first polled. Resolves to `None` if the lock has no holder, or the store does
+/// not respond. It is not known yet whether the holder is in this process.
+pub(super) fn lookup_holders(
+    store: &Arc<Store>,
+    key: &LockKey,
+) -> BoxFuture<'static, Option<BlockingHolders>> {
     let (store, key) = (Arc::clone(store), key.clone());
     Box::pin(async move {
         let queue = QueueLength::NotCounted;
         let snapshot = store.ask(Inspect { key, queue }).await.ok()??;
         let mut holder = snapshot.shown(|_| false).next()?;
-        store
-            // The holder is worth more than its description: without a response in time, it has none.
-            .describe_holders([&mut holder], MAX_DESCRIBE_TIME)
-            .await;
+        // The holder is worth more than its description: without a response in time, it has none.
+        let described = store.describe_holders([&mut holder], MAX_DESCRIBE_TIME);
+        described.await;
         let others = snapshot.holders.len() - 1;
         Some(BlockingHolders { holder, others })
     })

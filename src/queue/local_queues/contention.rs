@@ -34,12 +34,10 @@ impl ContentionWatches {
     /// Notes that a caller or a process waits for this key, or may.
     pub(super) fn notify(&self, key: &LockKey) {
         if !self.is_empty() {
-            let signal = self
-                .keys
-                .lock()
-                .get(key)
-                .map(|watch| Arc::clone(&watch.signal));
+            let keys = self.keys.lock();
+            let signal = keys.get(key).map(|watch| Arc::clone(&watch.signal));
             // It calls wakers, so the mutex is no longer locked.
+            drop(keys);
             signal.iter().for_each(|signal| signal.notify_waiters());
         }
     }

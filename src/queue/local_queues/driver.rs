@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::LocalQueues;
-use super::callers::{Caller, HolderLookup, lookup_holders};
+use super::callers::{Caller, lookup_holders};
 use super::key_state::IfMissing;
 use super::local_queue::{DriverWork, NextRequest};
 use crate::base::key::LockKey;
@@ -55,7 +55,7 @@ impl Driver {
     async fn run(mut self) {
         // A driver that is dropped before this was not accepted by its runtime.
         self.has_begun = true;
-        let mut lookup: Option<HolderLookup> = None;
+        let mut lookup = None;
         while let Some(work) = self.next_work() {
             let (queues, key) = (&self.queues, &self.key);
             match work.request {

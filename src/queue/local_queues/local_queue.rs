@@ -18,7 +18,10 @@ pub(crate) struct LocalQueue {
     pub(crate) machine: WaitMachine,
     pub(crate) callers: Callers,
     pub(crate) next_request: Option<NextRequest>,
-    pub(super) driver: Option<DriverState>,
+    /// The signal that wakes its driver. It also distinguishes the driver from the next one.
+    pub(super) driver: Option<Arc<Notify>>,
+    driver_sleeps_until: Option<Instant>,
+    is_lookup_in_flight: bool,
     /// The holder at the last lookup, and the time of that lookup.
     last_lookup: Option<(Instant, Option<BlockingHolders>)>,
     pub(super) replied_at: Option<Instant>,
@@ -31,14 +34,6 @@ pub(crate) enum NextRequest {
     Sent(PendingRequest),
     /// It was sent by a driver whose runtime has ended, and gets no reply.
     GivenUp,
-}
-
-/// What a local queue knows of its driver.
-pub(super) struct DriverState {
-    /// The signal that wakes the driver. It also distinguishes the driver from the next one.
-    signal: Arc<Notify>,
-    sleeps_until: Option<Instant>,
-    is_lookup_in_flight: bool,
 }
 
 /// The work of a driver until the next event.
@@ -55,6 +50,8 @@ impl LocalQueue {
             callers: Callers::default(),
             next_request: None,
             driver: None,
+            driver_sleeps_until: None,
+            is_lookup_in_flight: false,
             last_lookup: None,
             replied_at: None,
         }
@@ -112,43 +109,33 @@ impl LocalQueue {
     pub(super) fn update_driver(&mut self, deferred: &mut Deferred) {
         if !self.machine.is_active() {
             // The driver's work ends here.
-            deferred.signal = self.driver.take().map(|driver| driver.signal);
+            deferred.signal = self.driver.take();
         // A driver that sleeps is woken only for a request, or for something that is due before it wakes by itself.
-        } else if let Some(driver) = &self.driver {
-            let is_earlier = |due| driver.sleeps_until.is_none_or(|until| due < until);
+        } else if let Some(signal) = &self.driver {
+            let is_earlier = |due| self.driver_sleeps_until.is_none_or(|until| due < until);
             let is_needed = self.next_request.is_some() || self.due().is_some_and(is_earlier);
-            deferred.signal = is_needed.then(|| Arc::clone(&driver.signal));
+            deferred.signal = is_needed.then(|| Arc::clone(signal));
         } else {
             // It is noted here and started after the mutex is released, so that no second one is started in between.
             let signal = Arc::<Notify>::default();
             deferred.driver = Some(Arc::clone(&signal));
-            self.driver = Some(DriverState {
-                signal,
-                sleeps_until: None,
-                is_lookup_in_flight: false,
-            });
+            self.driver = Some(signal);
+            // What the driver before it has left is of no use any more.
+            (self.driver_sleeps_until, self.is_lookup_in_flight) = (None, false);
         }
     }
 
     /// Returns whether this signal wakes the driver.
     pub(super) fn is_driven_by(&self, signal: &Arc<Notify>) -> bool {
         let driver = self.driver.as_ref();
-        driver.is_some_and(|driver| Arc::ptr_eq(&driver.signal, signal))
+        driver.is_some_and(|driver| Arc::ptr_eq(driver, signal))
     }
 
     /// The time at which the driver has something to do, if nothing happens before.
     fn due(&self) -> Option<Instant> {
-        let lookup = self
-            .callers
-            .next_lookup()
-            .filter(|_| !self.is_lookup_in_flight());
+        let lookup = self.callers.next_lookup();
+        let lookup = lookup.filter(|_| !self.is_lookup_in_flight);
         self.machine.due().into_iter().chain(lookup).min()
-    }
-
-    fn is_lookup_in_flight(&self) -> bool {
-        self.driver
-            .as_ref()
-            .is_some_and(|it| it.is_lookup_in_flight)
     }
 
     /// Does what is due. Returns the work of the driver until the next event.
@@ -159,19 +146,14 @@ impl LocalQueue {
             self.step(Input::Due, deferred);
         }
         let needs_lookup =
-            !self.is_lookup_in_flight() && self.report_last_lookup(now, heartbeat, deferred);
-        if let Some(driver) = &mut self.driver {
-            driver.is_lookup_in_flight |= needs_lookup;
-        }
+            !self.is_lookup_in_flight && self.report_last_lookup(now, heartbeat, deferred);
+        self.is_lookup_in_flight |= needs_lookup;
         // From here on a step compares with this time to decide whether the driver must be woken.
-        let due = self.due();
-        if let Some(driver) = &mut self.driver {
-            driver.sleeps_until = due;
-        }
+        self.driver_sleeps_until = self.due();
         DriverWork {
             request: self.next_request.take(),
             needs_lookup,
-            due,
+            due: self.driver_sleeps_until,
         }
     }
 
@@ -205,9 +187,7 @@ impl LocalQueue {
             blocking
         });
         self.last_lookup = Some((now, blocking));
-        if let Some(driver) = &mut self.driver {
-            driver.is_lookup_in_flight = false;
-        }
+        self.is_lookup_in_flight = false;
     }
 }
 

@@ -189,10 +189,8 @@ impl Waiter {
         via: HandoffPath,
     ) -> Grant {
         // The store sends messages only to holders that have named their inbox.
-        let gets_messages = self
-            .request
-            .entry
-            .is_some_and(|entry| entry.hears_contended);
+        let entry = self.request.entry;
+        let gets_messages = entry.is_some_and(|entry| entry.hears_contended);
         Grant {
             hold: self.request.hold,
             mode: self.mode,
