@@ -331,11 +331,9 @@ impl Seeds {
     ///
     /// [`LockError::Misuse`] for an invalid URL, and for one that names no server.
     pub fn from_builder(builder: &LocksBuilder) -> Result<Self, LockError> {
-        let all = |of: &Address, places: &[_]| {
-            places
-                .iter()
-                .map(|it| RedisServer(of.with_place(it)))
-                .collect()
+        let all = |of: &Address, places: &[HostPort]| {
+            let addresses = places.iter().map(|place| of.with_place(place));
+            addresses.map(RedisServer).collect()
         };
         let ServerSpec { server, topology } = builder.servers()?;
         Ok(match topology {

@@ -174,10 +174,8 @@ impl Entry {
     /// The span around what is done under the holds that it began; none if it only re-entered holds of others.
     pub(crate) fn span(&self) -> Span {
         // They share one span.
-        self.begun()
-            .last()
-            .map(|hold| hold.span())
-            .unwrap_or_default()
+        let last = self.begun().last();
+        last.map(|hold| hold.span()).unwrap_or_default()
     }
 
     /// Leaves each hold. Those that end this way are released together, and the exit waits for the answers.

@@ -187,11 +187,10 @@ impl Future for Exit {
             let is_first = this.limit.is_none();
             let until = || sleep_until(this.until.unwrap_or_else(Instant::now));
             let limit = this.limit.get_or_insert_with(until);
-            let is_late =
-                |ended: &EndedHold| ended.written.as_ref().is_some_and(WriteSignal::is_late);
+            let mut written = this.ended.iter().filter_map(|it| it.written.as_ref());
             // The usual release is written or answered long before the limit, and wakes this task, so the first poll
             // arms no timer.
-            if is_first && !this.may_be_late && !this.ended.iter().any(is_late) {
+            if is_first && !this.may_be_late && !written.any(WriteSignal::is_late) {
                 return Poll::Pending;
             }
             // The limit applies even if the releases have used up the budget of the task.

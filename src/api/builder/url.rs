@@ -66,10 +66,8 @@ fn split_scheme(url: &str) -> Option<(String, Kind, &str)> {
 /// Reads `[login@]host[,host…][/path][?query]`.
 fn parse_several(scheme: &str, kind: Kind, rest: &str) -> Result<ServerSpec, LockError> {
     // Checked before the parts are split: a login that is cut short would be taken for a path or a query.
-    if rest
-        .rsplit_once('@')
-        .is_some_and(|(login, _)| is_cut(login))
-    {
+    let login = rest.rsplit_once('@').map(|(login, _)| login);
+    if login.is_some_and(is_cut) {
         return Err(invalid(LOGIN_LETTERS));
     }
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -274,10 +272,8 @@ fn parse_query<'u>(
                     .any(|(name, value)| name.contains('@') || value.contains('@'));
             return Err(unknown_parameter(name, has_secret, supported));
         };
-        if parameters
-            .insert(*known, value.clone().into_owned())
-            .is_some()
-        {
+        let before = parameters.insert(*known, value.clone().into_owned());
+        if before.is_some() {
             return Err(format!("`{known}` is set twice"));
         }
     }

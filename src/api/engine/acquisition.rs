@@ -220,9 +220,8 @@ impl Acquisition<'_> {
             self.engine.check_open()?;
             let core = &self.engine.core;
             let (terms, hold, acquired) = (self.terms, self.hold, self.entry.holds());
-            let acquiring = core
-                .queues
-                .acquire(key, hold, terms, self.since, self.runtime);
+            let queues = &core.queues;
+            let acquiring = queues.acquire(key, hold, terms, self.since, self.runtime);
             // Three ways. Inside other locks, the wait may be part of a deadlock. With other locks of the request, it
             // ends if one of them is lost. Usually there is neither.
             let granted = if searches {
@@ -232,7 +231,7 @@ impl Acquisition<'_> {
                     hold,
                     acquired,
                     outer_holds: &self.engine.outer_holds,
-                    heartbeat: core.queues.queueing.heartbeat(terms.ttl),
+                    heartbeat: queues.queueing.heartbeat(terms.ttl),
                     // The search counts from the wait for this key.
                     since: Instant::now(),
                     runtime: self.runtime,
@@ -293,10 +292,8 @@ impl Acquisition<'_> {
     fn take_graph(&mut self) -> CallGraph {
         // The first hold takes the graph along, and later ones find it there. If the first one was given up and
         // forgotten, the graph is that of the enclosing calls, or a new one.
-        let begun = self
-            .graph
-            .take()
-            .or_else(|| self.entry.holds().last().map(Hold::graph));
+        let holds = self.entry.holds();
+        let begun = self.graph.take().or_else(|| holds.last().map(Hold::graph));
         begun.unwrap_or_else(scope::call_graph)
     }
 

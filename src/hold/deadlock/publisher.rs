@@ -162,10 +162,9 @@ impl<'a> Publisher<'a> {
         });
         let published: Vec<_> = published.collect();
         let answers = join_all(published).await.into_iter();
+        let is_done = |answer: &_| matches!(answer, UpdateWaitReply::Done(_));
         match answers.collect::<Result<Vec<_>, _>>() {
-            Ok(answers) => answers
-                .iter()
-                .all(|it| matches!(it, UpdateWaitReply::Done(_))),
+            Ok(answers) => answers.iter().all(is_done),
             // A search without records would find nothing, so it ends here. The wait itself goes on.
             Err(error) if self.wait.report_failure(&error) => pending().await,
             Err(_) => {

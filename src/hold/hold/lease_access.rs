@@ -115,16 +115,14 @@ impl Hold {
     /// Notes that an attempt has failed. Returns whether no later one was sent.
     pub(in crate::hold) fn fail_attempt(&self, sent: Instant) -> bool {
         let mut state = self.state.lock();
-        let is_last = state.attempts.is_some_and(|it| it.last <= sent);
-        // A failure is a response of the connection, too.
-        state.attempts = state
-            .attempts
-            .filter(|_| !is_last)
-            .map(|it| UnansweredAttempts {
-                first: it.last,
-                ..it
-            });
-        is_last
+        match &mut state.attempts {
+            Some(attempts) if sent < attempts.last => {
+                // A failure is a response of the connection, too.
+                attempts.first = attempts.last;
+                false
+            }
+            attempts => attempts.take().is_some(),
+        }
     }
 
     /// Wakes what a change may end: the attempts that it settles, and the wait for the end of the minimum time.
