@@ -86,7 +86,16 @@ pub trait FutureExt: Future + Sized {
     /// # }
     /// ```
     fn in_current_call(self) -> InCurrentCall<Self> {
-        InCurrentCall::new(self)
+        // When it is created, and not at its first poll: a task that was spawned and not polled yet already keeps the
+        // locks.
+        let state = match capture_current_call() {
+            None => InCurrentCallState::Plain(self),
+            Some((frame, members)) => {
+                let body = EnteredBody::new(frame, Span::default(), members, self);
+                InCurrentCallState::Entered(body)
+            }
+        };
+        InCurrentCall { state }
     }
 }
 
@@ -107,21 +116,6 @@ enum InCurrentCallState<F: Future> {
     Entered(#[pin] EnteredBody<F>),
     /// The output was returned.
     Done,
-}
-
-impl<F: Future> InCurrentCall<F> {
-    fn new(body: F) -> Self {
-        // When it is created, and not at its first poll: a task that was spawned and not polled yet already keeps the
-        // locks.
-        let state = match capture_current_call() {
-            None => InCurrentCallState::Plain(body),
-            Some((frame, members)) => {
-                let body = EnteredBody::new(frame, Span::default(), members, body);
-                InCurrentCallState::Entered(body)
-            }
-        };
-        Self { state }
-    }
 }
 
 impl<F: Future> Future for InCurrentCall<F> {

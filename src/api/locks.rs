@@ -158,8 +158,7 @@ impl Locks {
     /// # }
     /// ```
     pub fn lock(&self, key: impl AsRef<str>) -> LockRequest {
-        let keys = self.engine.keys([key]);
-        LockRequest::new(Arc::clone(&self.engine), keys)
+        self.lock_all([key])
     }
 
     /// Begins a request for one of `permits` permits: at most that many callers are inside at a time, in all processes.
@@ -226,8 +225,11 @@ impl Locks {
     /// # }
     /// ```
     pub fn lock_all<K: AsRef<str>>(&self, keys: impl IntoIterator<Item = K>) -> LockRequest {
-        let keys = self.engine.keys(keys);
-        LockRequest::new(Arc::clone(&self.engine), keys)
+        LockRequest {
+            engine: Arc::clone(&self.engine),
+            keys: self.engine.keys(keys),
+            terms: self.engine.defaults,
+        }
     }
 
     /// Makes this the `Locks` that `#[locked]` uses in the whole process, outside every [`scope`](Self::scope).

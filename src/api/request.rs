@@ -35,15 +35,6 @@ pub struct LockRequest {
 }
 
 impl LockRequest {
-    pub(crate) fn new(engine: Arc<Engine>, keys: RequestKeys) -> Self {
-        let terms = engine.defaults;
-        Self {
-            engine,
-            keys,
-            terms,
-        }
-    }
-
     /// Sets how long others wait if this process crashes (default 30 s, from 20 ms to 100 years). A live holder renews
     /// every third of that time, so it is also how long an outage the lock survives: two thirds of it.
     ///

@@ -68,7 +68,7 @@ pub(super) struct RenewRequest {
     pub(super) holds: Vec<Arc<Hold>>,
     pub(super) batch: BatchKey,
     pub(super) sent: Instant,
-    generation: u64,
+    pub(super) generation: u64,
     pub(super) key_generation: u64,
 }
 
@@ -92,11 +92,6 @@ impl RenewRequest {
             BatchKeys::Alone(_) => 1,
         };
         self.holds.len() < max
-    }
-
-    /// Returns whether a connection was lost since.
-    pub(super) fn has_lost_connection(&self, store: &Store) -> bool {
-        store.generation() != self.generation
     }
 
     pub(super) async fn send(&self, store: &Store) -> Result<Vec<RenewReply>, StoreError> {

@@ -304,7 +304,7 @@ impl Core {
         }
         let soon = Instant::now() + MIN_ATTEMPT_INTERVAL;
         // Alone, each of them may succeed at once. After a lost connection the error says nothing about the lease.
-        let is_urgent = request.separate(error) || request.has_lost_connection(&self.store);
+        let is_urgent = request.separate(error) || request.generation != self.store.generation();
         let pause = next_attempt(&failed, request.sent, self.response_timeout) - request.sent;
         let again = soon.max(request.sent + pause / 2);
         (failed, if is_urgent { soon } else { again })

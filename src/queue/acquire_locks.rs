@@ -65,6 +65,7 @@ impl LocalQueues {
             let mut now = replied_at;
             // The wait ends with an answer, at its own limit, or when the store has not responded for too long.
             let answer = loop {
+                // Without any limit it needs no timer, and goes on in a runtime that has none.
                 let Some(until) = self.wait_until(limit, replied_at) else {
                     break (&mut wait).await;
                 };
@@ -110,11 +111,7 @@ impl LocalQueues {
 
     /// The instant until which a caller waits. It is the limit of its wait, or of the time that it waits for a store
     /// that has not responded since `replied_at`, whichever is earlier.
-    pub(super) fn wait_until(
-        &self,
-        limit: Option<Instant>,
-        replied_at: Instant,
-    ) -> Option<Instant> {
+    fn wait_until(&self, limit: Option<Instant>, replied_at: Instant) -> Option<Instant> {
         let outage = replied_at.checked_add(self.queueing.outage);
         limit.into_iter().chain(outage).min()
     }

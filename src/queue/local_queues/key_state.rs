@@ -151,7 +151,7 @@ impl KeyState {
             *self = Self::held(holder);
             return false;
         }
-        queue.is_finished()
+        queue.machine.is_finished() && queue.callers.is_empty()
     }
 
     /// Creates the local queue, unless there is one, because another caller joins. The driver continues with the request

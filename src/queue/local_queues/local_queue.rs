@@ -57,10 +57,6 @@ impl LocalQueue {
         }
     }
 
-    pub(super) fn is_finished(&self) -> bool {
-        self.machine.is_finished() && self.callers.is_empty()
-    }
-
     /// Takes a step, and executes its actions.
     pub(crate) fn step(&mut self, input: Input, deferred: &mut Deferred) {
         let now = Instant::now();
