@@ -41,6 +41,7 @@ impl ContentionWatches {
             signal.iter().for_each(|signal| signal.notify_waiters());
         }
     }
+
     /// Adds a holder that wants to know, until [`end`](Self::end). Returns its signal.
     pub(crate) fn begin(&self, key: &LockKey) -> Arc<Notify> {
         // This comes before the local queue is checked: a later step sees the count.
