@@ -222,6 +222,8 @@ impl Collector {
                         yield_now().await;
                     }
                 }
+                // All that was sent in the last turn was answered at once, and the next ones have room.
+                else => {}
             }
             // The response timeout of a batch begins when it is sent. So it is not sent before the server can work on
             // it.
@@ -344,4 +346,47 @@ fn split(mut requests: Vec<Collected>, servers: &Servers) -> Vec<Vec<Collected>>
         batches.push(batch);
     }
     batches
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use futures_util::future::join_all;
+
+    use super::*;
+    use crate::base::id::Owner;
+    use crate::base::key::LockKey;
+    use crate::redis::{ServerSpec, Timeouts};
+    use crate::store::redis::RedisStore;
+    use crate::store::{Acquire, AcquireRequest};
+
+    /// No batch is left in flight while others still wait for room.
+    #[tokio::test(start_paused = true)]
+    async fn more_requests_than_travel_at_once_may_fail_at_once() {
+        let servers = ServerSpec::parse("unix:///nowhere/redis.sock").expect("a URL");
+        let timeouts = Timeouts {
+            connect: Duration::from_secs(1),
+            response: Duration::from_secs(1),
+        };
+        let store = RedisStore::open(servers, timeouts).with_batches_from(0);
+        let key = LockKey::new("", "key").expect("a key");
+        for _ in 0..3 {
+            let asked = (0..3 * MAX_IN_FLIGHT).map(|_| {
+                let request = AcquireRequest {
+                    hold: Owner::new().next_hold(),
+                    ttl: Duration::from_secs(1),
+                    entry: None,
+                    with_others: false,
+                };
+                let key = key.clone();
+                store.ask(Acquire { key, request })
+            });
+            for failed in join_all(asked).await {
+                let class = failed.map_err(|error| error.failure_class());
+                assert_eq!(class.err(), Some(FailureClass::NotExecuted));
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
 }
