@@ -90,10 +90,10 @@ local function general()
     admit_after_exit(now, math.max(now, (parse_token(stored) or 0) + 1), depth and not is_reader)
   end
 
-  -- The hold is out of the lock, so a failure is no error. But a hold that was not in it needs its tombstone.
+  -- A hold that has left the lock is released, whatever fails after that. One that was not in it has left only with this.
   local is_done, failure = pcall(with_repair, clean_up_and_admit)
-  if not is_done and is_unanswered and not depth then
-    error(failure, 0)
+  if not is_done and not depth then
+    return {err = failure.err or failure}
   end
   send_messages()
   return depth and 1 or 0

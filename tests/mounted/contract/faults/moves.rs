@@ -7,7 +7,7 @@ use super::super::world::{
 };
 use super::ask;
 use crate::base::error::FailureClass;
-use crate::store::{ForceRelease, Presence, ReleaseKind};
+use crate::store::{ForceRelease, Presence, ReleaseKind, ReleaseRequest};
 
 /// A lock that is held, and one process that waits for it.
 async fn waited_for(world: &World) -> Cast {
@@ -78,6 +78,25 @@ async fn no_process_enters_the_queue_of_a_full_server() {
     assert!(world.is_held(cast.holder, TTL).await);
     assert_eq!(world.waiting().await, 1);
     assert!(world.server().immortal().await.is_empty());
+}
+
+/// Otherwise the lock would move to it later.
+#[tokio::test]
+async fn a_waiter_whose_place_stays_has_not_left() {
+    let world = World::on_redis().await;
+    let (hold, entry) = waited_for(&world).await.waiter;
+    let () = ask(&world, "CONFIG SET min-replicas-to-write 1").await;
+    let request = ReleaseRequest {
+        inbox: entry.inbox,
+        ..release_request(hold, FULL)
+    };
+    let left = world.store.release(&world.key, request).await;
+    let class = left.map_err(|error| error.failure_class());
+    assert_eq!(class, Err(FailureClass::NotExecuted));
+    let () = ask(&world, "CONFIG SET min-replicas-to-write 0").await;
+    assert_eq!(world.waiting().await, 1);
+    assert_eq!(world.leave(hold, entry.inbox).await, Presence::Gone);
+    assert_eq!(world.waiting().await, 0);
 }
 
 #[tokio::test]
