@@ -46,7 +46,7 @@ end
 -- Removes holds that are in the lock, and the lock with its last hold. One command removes both, because no process
 -- would release a lock in which only the token is left.
 local function remove_holds(inside)
-  if holder_count() <= #inside then
+  if inside[1] and holder_count() <= #inside then
     redis.call('DEL', KEYS[lock])
   elseif inside[1] then
     redis.call('HDEL', KEYS[lock], unpack(inside))

@@ -50,6 +50,19 @@ async fn a_token_grows_although_the_clock_was_set_back() {
     }
 }
 
+/// The lock of the reader is gone, and its lease has ended.
+#[tokio::test]
+async fn a_hash_with_a_mode_alone_stays_when_a_reader_beside_it_has_ended() {
+    let world = World::on_redis().await;
+    let () = put(&world, "HSET", &[LOCK, "mode", "dark"]).await;
+    let reader = format!("r{}", some_hold());
+    let () = put(&world, "ZADD", &[QUEUE, "-1", &reader]).await;
+    let reply = world.acquire(some_hold(), MINUTE).await;
+    assert!(matches!(reply, AcquireReply::Busy { .. }), "{reply:?}");
+    let kept: Vec<String> = put(&world, "HGETALL", &[LOCK]).await;
+    assert_eq!(kept, ["mode", "dark"]);
+}
+
 /// Values that are not a token.
 const TOKENS: [&str; 10] = [
     "",
