@@ -43,6 +43,11 @@ if exits > 0 then
     if hand_off(at, n + at, 2 * n + at, stored) then
       return '1'
     end
+    -- The token of the next holder must be greater. If the clock has not passed this one, it must not be forgotten here.
+    local time = redis.call('TIME')
+    if (parse_token(stored) or 0) >= time[1] * 1000000 + time[2] then
+      return '0'
+    end
     redis.call('DEL', KEYS[at])
     return '2'
   end

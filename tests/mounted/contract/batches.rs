@@ -9,7 +9,7 @@ use super::world::{
     MINUTE, UNANSWERED, World, acquire_request, entry_of, field_of, holder as seen, near,
     release_request, some_hold,
 };
-use crate::base::id::{HoldId, InboxId};
+use crate::base::id::{FencingToken, HoldId, InboxId};
 use crate::base::key::LockKey;
 use crate::store::{
     Acquire, AcquireReply, AcquireRequest, AcquireShared, Inspect, Presence, ReleaseKind, Store,
@@ -34,6 +34,7 @@ with_batches!(
     requests_that_are_made_at_once_are_one_call,
     each_request_of_a_batch_has_its_own_outcome,
     requests_for_one_lock_in_a_batch_follow_each_other,
+    a_token_grows_in_a_batch_although_the_clock_was_set_back,
     the_last_readers_of_a_lock_leave_by_one_call,
     the_lock_lasts_as_long_as_the_readers_that_a_batch_leaves_in_it,
     each_reader_of_a_batch_has_its_own_outcome,
@@ -163,6 +164,22 @@ async fn requests_for_one_lock_in_a_batch_follow_each_other(world: World) {
     let inspected = inspected.expect("a lock that is held");
     assert_eq!(inspected.holders, [seen(next, 1)]);
     assert!(inspected.remaining.is_some_and(|it| near(it, MINUTE)));
+}
+
+async fn a_token_grows_in_a_batch_although_the_clock_was_set_back(world: World) {
+    let (holder, next) = (some_hold(), some_hold());
+    world.take(holder, MINUTE).await;
+    wait(&world.store, &world.key, next).await;
+    let ahead = 9_000_000_000_000_000;
+    let mut connection = world.server().connection.clone();
+    let mut set = redis::cmd("HSET");
+    set.arg(world.key.as_str()).arg("mode").arg("9000000000 0");
+    set.exec_async(&mut connection).await.expect("an answer");
+    let released = release(&world.store, &world.key, holder).await;
+    assert_eq!(released, Presence::Present);
+    let moved = world.inspect().await.expect("a lock that has moved");
+    assert_eq!(moved.holders, [seen(next, 1)]);
+    assert!(moved.token > Some(FencingToken(ahead)), "{:?}", moved.token);
 }
 
 async fn wait(store: &Store, key: &LockKey, hold: HoldId) {
