@@ -15,12 +15,13 @@ use crate::base::error::{LockError, LostReason};
 use crate::base::events;
 use crate::base::id::{FencingToken, HoldId, Owner, OwnerId};
 use crate::base::key::LockKey;
+use crate::base::lease_times::TokenSeries;
 use crate::base::metrics::Stopwatch;
 use crate::base::options::{Confirm, LockOptions, Mode, OnLost};
 use crate::base::span::Span;
 use crate::base::sync::Mutex;
 use crate::hold::lease::Lease;
-use crate::queue::{Grant, StoredDepth, TokenSeries};
+use crate::queue::{Grant, StoredDepth};
 
 mod end;
 mod lease_access;

@@ -21,7 +21,6 @@ mod grant; // a lock that this process has: granted, held, and ended
 mod grant_and_end; // the steps that grant, hand off and end
 mod inputs_and_actions; // what a step is given, and what it returns
 mod send_and_reply; // the steps that send a request, and that process its reply
-mod store_clock; // what is known of the server's clock, and tokens
 mod waiters; // the waiters, and the outcome of a reply for each
 
 #[cfg(test)]
@@ -35,7 +34,6 @@ pub(crate) use self::grant::{Grant, HoldEnd, SoleHolder, StoredDepth};
 pub(crate) use self::inputs_and_actions::{
     AcquireSpec, Action, Denied, HoldIds, Input, RequestReply, unanswered,
 };
-pub(crate) use self::store_clock::TokenSeries;
 pub(crate) use self::waiters::{WaitOutcome, Waiter};
 
 /// The longest pause between two requests, without the jitter.

@@ -40,4 +40,4 @@ mod tests;
 
 pub(crate) use self::acquire_locks::Attempts;
 pub(crate) use self::local_queues::LocalQueues;
-pub(crate) use self::machine::{Grant, HoldEnd, StoredDepth, TokenSeries};
+pub(crate) use self::machine::{Grant, HoldEnd, StoredDepth};

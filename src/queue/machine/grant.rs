@@ -9,9 +9,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::store_clock::TokenSeries;
 use crate::base::id::HoldId;
-use crate::base::lease_times::LeaseTimes;
+use crate::base::lease_times::{LeaseTimes, TokenSeries};
 use crate::base::metrics::HandoffPath;
 use crate::base::options::Mode;
 use crate::base::timer::after;

@@ -9,10 +9,9 @@ use tokio::time::Instant;
 
 use super::grant::{Grant, HoldEnd, StoredDepth};
 use super::inputs_and_actions::{AcquireSpec, RequestReply, unanswered};
-use super::store_clock::{StoreClock, TokenSeries};
 use crate::base::error::{FailureClass, StoreError};
 use crate::base::id::HoldId;
-use crate::base::lease_times::{LeaseTimes, deadline};
+use crate::base::lease_times::{LeaseTimes, StoreClock, TokenSeries, deadline};
 use crate::base::metrics::HandoffPath;
 use crate::base::options::Mode;
 use crate::store::{AcquireReply, HandoffMessage, Residue};
@@ -159,7 +158,9 @@ impl Waiter {
     ) -> WaitOutcome {
         // Only the reply *busy* has told the time of the server, with which the message can be compared.
         let start = match self.stage {
-            WaiterStage::Queued(clock) => clock.lease_start(message, self.grace, generation, now),
+            WaiterStage::Queued(clock) => {
+                clock.lease_start(message.at, message.lease, self.grace, generation, now)
+            }
             WaiterStage::Waiting | WaiterStage::Unsure => None,
         };
         start.map_or(WaitOutcome::Moved, |start| {

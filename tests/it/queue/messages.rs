@@ -1,5 +1,5 @@
 //! P1 when a message is forged by a user who knows what only the keys of the lock contain. It is believed until the
-//! next request. Messages that are lost, late, repeated or false are tested in `src/queue/machine/store_clock.rs` and the
+//! next request. Messages that are lost, late, repeated or false are tested in `src/base/lease_times.rs` and the
 //! simulation.
 
 use std::time::Duration;
