@@ -1,8 +1,6 @@
 //! Runs that exclude each other, and runs that share a lock.
 
-use std::io::Write;
-
-use crate::program::{Running, ended_of, locks_at, reentry_at, script_at, until_waiting};
+use crate::program::{Running, ended_of, locks_at, reentry_at, script_at};
 use crate::support::server::RedisServer;
 
 /// Prints that it is inside, and stays until its input ends.

@@ -8,7 +8,6 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::program::{
     Running, behind, ended, ended_of, locks_at, reentry_at, script_at, with_errors,
 };
-use crate::support::ports::Port;
 use crate::support::server::RedisServer;
 use crate::support::wait::DEADLINE;
 

@@ -1,6 +1,6 @@
 //! `--permits`: a limited number of runs at the same time.
 
-use crate::program::{Running, ended, ended_of, locks_at, reentry_at, script_at, until_waiting};
+use crate::program::{Running, ended, ended_of, locks_at, reentry_at, script_at};
 use crate::support::server::RedisServer;
 use crate::support::wait::{DEADLINE, eventually};
 
