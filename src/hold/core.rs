@@ -71,10 +71,13 @@ impl Core {
     /// Returns whether a hold was ended by force.
     pub(super) fn was_forced(&self, hold: &Hold) -> bool {
         let forced = self.forced.lock();
-        // The key counts as well, because locks that were acquired together share one id.
-        let mut messages = forced.iter().map(|(_, message)| message);
-        messages.any(|it| it.key == hold.key().as_str() && it.holds.contains(&hold.id()))
+        forced.iter().any(|(_, message)| names(message, hold))
     }
+}
+
+/// The key counts as well, because locks that were acquired together share one id.
+fn names(message: &ForcedMessage, hold: &Hold) -> bool {
+    message.key == hold.key().as_str() && message.holds.contains(&hold.id())
 }
 
 impl ForcedReleaseListener for Core {
@@ -88,10 +91,10 @@ impl ForcedReleaseListener for Core {
         // Noted first: a hold that is entered from now on is checked for it, and all others are found below.
         let mut forced = self.forced.lock();
         forced.retain(|(until, _)| now < *until);
-        forced.push((after(now, TOMBSTONE_LIFE), message));
+        forced.push((after(now, TOMBSTONE_LIFE), message.clone()));
         drop(forced);
         let mut holds = self.holds();
-        holds.retain(|hold| self.was_forced(hold));
+        holds.retain(|hold| names(&message, hold));
         if holds.is_empty() {
             return;
         }

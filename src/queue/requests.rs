@@ -41,7 +41,7 @@ pub(super) struct Requests {
     failed_releases: WarnLimiter,
     /// The permits of the releases that are repeated.
     repetitions: Semaphore,
-    /// The locks whose release was given up, or is repeated although its caller was told that it was rejected. They are
+    /// The locks whose release was given up, or is repeated although its caller has got the error. They are
     /// held until their leases expire. Each is kept by the name of its key, with the instant at which its lease has
     /// certainly expired.
     abandoned: Mutex<Vec<(String, Instant)>>,
