@@ -80,12 +80,14 @@ impl HoldId {
 
     /// Writes the text of the id without allocating a string.
     pub(crate) fn write_to(&self, out: &mut impl Write) -> io::Result<()> {
-        // Each request contains the id, so it is written without a string of its own.
-        let mut buffer = [0; Hyphenated::LENGTH];
-        let owner = self.owner.0.hyphenated().encode_lower(&mut buffer);
-        out.write_all(owner.as_bytes())?;
-        out.write_all(b":")?;
-        out.write_all(itoa::Buffer::new().format(self.number).as_bytes())
+        // Each request contains the id, so it is written in one piece, from the stack.
+        let mut number = itoa::Buffer::new();
+        let number = number.format(self.number).as_bytes();
+        let mut text = [b':'; Hyphenated::LENGTH + 1 + u64::MAX.ilog10() as usize + 1];
+        self.owner.0.hyphenated().encode_lower(&mut text);
+        let text = &mut text[..Hyphenated::LENGTH + 1 + number.len()];
+        text[Hyphenated::LENGTH + 1..].copy_from_slice(number);
+        out.write_all(text)
     }
 }
 
