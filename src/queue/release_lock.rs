@@ -61,8 +61,8 @@ impl LocalQueues {
     ///
     /// The turn was exclusive. The next waiter must want the same TTL, and have no `max_hold`.
     pub(crate) fn hand_off(&self, key: &LockKey, turn: Grant, now: Instant) -> bool {
-        // In strict order each turn goes through the store.
-        if self.queueing.turns == 0 {
+        // In strict order each turn goes through the store. In the usual case no caller waits.
+        if self.queueing.turns == 0 || self.len(key) == 0 {
             return false;
         }
         let Some(next) = turn.next(now) else {
@@ -121,8 +121,6 @@ impl LocalQueues {
             let (requests, end) = (&queues.requests, release.end(sent));
             let first = requests.release(key, &release, end, written).await;
 
-            // Whether it was released or not, the waiters go on now.
-            queues.step(key, Input::Released(*hold));
             match first {
                 // This proves a loss only on the first attempt, because a repetition may meet its own success. It does
                 // so only before the deadline, because after it the lease may just have expired.
@@ -130,8 +128,12 @@ impl LocalQueues {
                     Err(Failure::Lost(LostReason::Deleted))
                 }
                 Ok(_) => Ok(()),
-                // Boxed, because it is rarely needed.
-                Err(error) => Box::pin(requests.retry_release(key, release, sent, error)).await,
+                Err(error) => {
+                    // Although it is not released, the waiters go on now.
+                    queues.step(key, Input::Released(*hold));
+                    // Boxed, because it is rarely needed.
+                    Box::pin(requests.retry_release(key, release, sent, error)).await
+                }
             }
         }
     }
@@ -163,7 +165,7 @@ struct CountedRelease {
 
 impl Drop for CountedRelease {
     fn drop(&mut self) {
-        // This is for a release that was repeated, or given up.
+        // From here on the waiters go on, whether it was answered or given up.
         self.queues.step(&self.key, Input::Released(self.hold));
         self.queues.in_flight.end();
     }
