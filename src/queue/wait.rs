@@ -20,7 +20,6 @@ use super::local_queues::{
     Answer, BlockingHolders, KeyState, LocalQueues, LoneRequest, LookupSchedule, NextRequest,
 };
 use super::machine::{AcquireSpec, Denied, Grant, Input, RequestReply, SoleHolder, WaitOutcome};
-use super::requests::PendingRequest;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::base::options::QueueOptions;
@@ -60,13 +59,13 @@ impl<'q> Wait<'q> {
 
     fn poll_grant(&mut self, cx: &mut Context<'_>) -> Poll<Answer> {
         // A caller that is alone polls its own request, which is made at its first poll.
-        let request = match self.stage {
+        let mut request = match self.stage {
             CallerStage::New => ready!(self.enter(cx.waker())),
             CallerStage::Alone => self.take_request(),
             CallerStage::Joined | CallerStage::Answered => None,
         };
-        if let Some(request) = request
-            && let Some(grant) = ready!(self.poll_request(request, cx))
+        if request.is_some()
+            && let Some(grant) = ready!(self.poll_request(&mut request, cx))
         {
             self.stage = CallerStage::Answered;
             return Poll::Ready(Ok(grant));
@@ -143,20 +142,33 @@ impl<'q> Wait<'q> {
         states.lone_caller(self.key, self.hold())?.request.take()
     }
 
-    /// Polls the request of a caller that was alone. Returns `None` if the caller is in a local queue from now on.
-    fn poll_request(&self, request: LoneRequest, cx: &mut Context<'_>) -> Poll<Option<Grant>> {
+    /// Polls the request of a caller that was alone. Returns `None` if the caller is in a local queue from now on. By
+    /// reference, because a request is large.
+    fn poll_request(
+        &self,
+        request: &mut Option<LoneRequest>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Grant>> {
         // The local queue learns that there will be no reply.
         let unless_panic = OnDrop(|| {
             let reply = self.queues.no_reply(self.key);
             self.queues.step(self.key, Input::Reply(reply));
         });
         // If it panics, the request is dropped first.
-        let (mut request, waker) = request;
-        let polled = match self.queues.requests.poll_reply(self.key, &mut request, cx) {
+        let mut request = request.take();
+        let Some((pending, waker)) = &mut request else {
+            return Poll::Pending;
+        };
+        let polled = match self.queues.requests.poll_reply(self.key, pending, cx) {
             Poll::Pending => {
                 // Most futures are polled by one task, whose waker need not be cloned again.
-                let waker = waker.filter(|waker| waker.will_wake(cx.waker()));
-                self.put_back(request, waker.unwrap_or_else(|| cx.waker().clone()))
+                if !waker
+                    .as_ref()
+                    .is_some_and(|waker| waker.will_wake(cx.waker()))
+                {
+                    *waker = Some(cx.waker().clone());
+                }
+                self.put_back(request)
             }
             Poll::Ready(reply) => Poll::Ready(self.process_reply(reply)),
         };
@@ -165,16 +177,16 @@ impl<'q> Wait<'q> {
     }
 
     /// Keeps a request without a reply until its caller is polled again, or another caller joins.
-    fn put_back(&self, request: PendingRequest, waker: Waker) -> Poll<Option<Grant>> {
+    fn put_back(&self, request: Option<LoneRequest>) -> Poll<Option<Grant>> {
         let mut states = self.queues.states.lock();
         if let Some(lone) = states.lone_caller(self.key, self.hold()) {
-            lone.request = Some((request, Some(waker)));
+            lone.request = request;
             return Poll::Pending;
         }
         drop(states);
         // A local queue was created: its driver continues with the request.
         self.queues.with_queue(self.key, Skip, None, |queue, _| {
-            queue.next_request = Some(NextRequest::Sent(request));
+            queue.next_request = request.map(|(request, _)| NextRequest::Sent(request));
         });
         Poll::Ready(None)
     }
