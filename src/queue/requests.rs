@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use smallvec::{SmallVec, smallvec};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
@@ -19,8 +20,7 @@ use crate::base::options::Mode;
 use crate::base::sync::Mutex;
 use crate::base::timer::{Backoff, after, sleep};
 use crate::store::{
-    Acquire, AcquireReply, AcquireShared, Presence, Release, ReleaseKind, ReleaseRequest, Store,
-    StoreFuture,
+    Acquire, AcquireShared, PendingReply, Presence, Release, ReleaseKind, ReleaseRequest, Store,
 };
 
 /// The maximum number of releases that are repeated at a time, because repetitions must not keep a slow server slow.
@@ -56,9 +56,9 @@ pub(super) struct PendingRequest {
 }
 
 enum Replies {
-    One(StoreFuture<AcquireReply>),
+    One(PendingReply<Acquire>),
     /// One for each reader.
-    Readers(StoreFuture<Vec<AcquireReply>>),
+    Readers(PendingReply<AcquireShared>),
 }
 
 impl Requests {
@@ -115,8 +115,8 @@ impl Requests {
         cx: &mut Context<'_>,
     ) -> Poll<RequestReply> {
         let replies = match &mut request.replies {
-            Replies::One(reply) => ready!(reply.as_mut().poll(cx)).map(|reply| smallvec![reply]),
-            Replies::Readers(replies) => ready!(replies.as_mut().poll(cx)).map(SmallVec::from_vec),
+            Replies::One(reply) => ready!(reply.poll_unpin(cx)).map(|reply| smallvec![reply]),
+            Replies::Readers(replies) => ready!(replies.poll_unpin(cx)).map(SmallVec::from_vec),
         };
         if let Err(error) = &replies
             // A request that is rejected permanently is an error of the caller, which reports it.

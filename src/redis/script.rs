@@ -84,6 +84,14 @@ impl Call {
         self
     }
 
+    /// Appends several.
+    pub(crate) fn args(mut self, args: impl Iterator<Item: ToRedisArgs>) -> Self {
+        args.for_each(|arg| {
+            self.command.arg(arg);
+        });
+        self
+    }
+
     /// Sets the signal that says when the call was written. It is never set if the script may have to be sent in full,
     /// or the connection is not of this crate.
     pub(crate) fn with_write_signal(self, written: Option<WriteSignal>) -> Self {

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use futures_util::future::Either;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -32,7 +33,7 @@ pub(crate) use self::records::{
     ForcedMessage, ForcedReleaseListener, HandoffMessage, MessageListener, QueueEntry,
     TOMBSTONE_LIFE,
 };
-pub(crate) use self::redis::RedisStore;
+pub(crate) use self::redis::{PendingReply, RedisStore};
 #[cfg(any(test, feature = "test-util"))]
 pub(crate) use self::test_wire::{Reply, Request, Wire};
 pub(crate) use self::verbs::acquire::{Acquire, AcquireReply, AcquireRequest};
@@ -76,13 +77,13 @@ pub(crate) enum Store {
 /// Requests.
 impl Store {
     /// Executes a verb.
-    pub(crate) fn ask<V: Verb>(&self, verb: V) -> StoreFuture<V::Reply> {
-        match self {
-            Self::Redis(redis) => redis.ask(verb),
+    pub(crate) fn ask<V: Verb>(&self, verb: V) -> PendingReply<V> {
+        Either::Right(match self {
+            Self::Redis(redis) => return redis.ask(verb),
             Self::Memory(memory) => memory.ask(move |state, now| verb.apply(state, now)),
             #[cfg(any(test, feature = "test-util"))]
             Self::Behind(wire) => test_wire::ask(wire, verb),
-        }
+        })
     }
 
     /// The property that locks must share for one request to include them: the slot in a cluster, nothing elsewhere.

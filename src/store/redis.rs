@@ -1,14 +1,18 @@
 //! Locks in Redis.
 
-use std::future::ready;
+use std::future;
+use std::pin::Pin;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock, Weak};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use futures_util::future::Either;
 use redis::Value;
+use tokio::sync::oneshot::Receiver;
 
-use self::batch::BatchItem;
-use self::batches::{BatchOutcome, Batches};
+use self::batch::{BatchItem, RELEASED};
+use self::batches::{Batches, InFlightGuard, ItemReply};
 use self::codec::{TO_ALL, read_forced, read_handoff};
 use super::records::{ForcedReleaseListener, MessageListener};
 use super::verbs::Verb;
@@ -16,6 +20,7 @@ use crate::base::error::{FailureClass, StoreError, StoreFuture};
 use crate::base::id::InboxId;
 use crate::base::key::LockKey;
 use crate::redis::context::ConnectorContext;
+use crate::redis::failure::{RUNTIME_ENDED, may_be_about_one_key};
 #[cfg(feature = "pool")]
 use crate::redis::source::Source;
 use crate::redis::{Call, Inbox, MessageHandler, ServerSpec, Servers, Subscription, Timeouts};
@@ -62,7 +67,11 @@ impl RedisStore {
 
     fn new(servers: Servers, context: Arc<ConnectorContext>, inbox: Option<Inbox>) -> Self {
         Self {
-            batches: Batches::new(servers.clone(), MIN_IN_FLIGHT_FOR_BATCH),
+            batches: Batches::new(
+                servers.clone(),
+                Arc::clone(&context),
+                MIN_IN_FLIGHT_FOR_BATCH,
+            ),
             servers,
             context,
             inbox,
@@ -74,52 +83,36 @@ impl RedisStore {
         let endpoint = || self.servers.endpoint();
         match self.context.unless_forked("connect", endpoint) {
             Ok(()) => Box::pin(self.servers.clone().connect()),
-            Err(error) => Box::pin(ready(Err(error))),
+            Err(error) => Box::pin(future::ready(Err(error))),
         }
     }
 
-    pub(crate) fn ask<V: Verb>(&self, verb: V) -> StoreFuture<V::Reply> {
+    /// Makes a request, which is sent when it is first polled. It counts as in flight until it has a reply, or is
+    /// dropped.
+    pub(crate) fn ask<V: Verb>(&self, verb: V) -> PendingReply<V> {
         // Counted first: whether it travels with others depends on the number in flight, this one included.
         let in_flight = Batches::count(&self.batches);
-        let item = self.batches.batch_item(&verb);
-        // A fork has no copy of the thread that would send a batch. An acquire was checked with its call graph.
-        if item.as_ref().is_some_and(BatchItem::is_release)
-            && let Err(error) = self
-                .context
-                .unless_forked(V::script().verb(), || self.servers.endpoint())
-        {
-            return Box::pin(ready(Err(error)));
+        if self.batches.includes(&verb) {
+            let stage = BatchStage::New;
+            return Either::Left(BatchedRequest {
+                verb,
+                in_flight,
+                stage,
+            });
         }
-        // Each future has its own size: that of a request alone is larger, and that of a cluster the largest. Each
-        // counts as in flight until it has a reply, or is dropped.
-        match (self.servers.clone(), item) {
-            // By itself, to the only server.
-            (Servers::One(server), None) => Box::pin(async move {
+        // Each future has its own size: that of a cluster is larger.
+        Either::Right(match self.servers.clone() {
+            Servers::One(server) => Box::pin(async move {
                 let _in_flight = in_flight;
                 read(&verb, server.ask(&call(&verb)).await?, || server.endpoint())
             }),
-            // By itself, to the server of its slot.
-            (Servers::Cluster(cluster), None) => Box::pin(async move {
+            Servers::Cluster(cluster) => Box::pin(async move {
                 let _in_flight = in_flight;
                 read(&verb, cluster.ask(&call(&verb)).await?, || {
                     cluster.endpoint()
                 })
             }),
-            // In a batch. What the batch has not done is sent by itself, which repeats nothing.
-            (servers, Some(item)) => Box::pin(async move {
-                let send_alone = async || Box::pin(servers.ask(&call(&verb))).await;
-                let reply = match in_flight.send_in_batch(item).await {
-                    BatchOutcome::Replied(outcome) => outcome?,
-                    BatchOutcome::NotExecuted => send_alone().await?,
-                    // If this fails, the next ones find the free lock at their heartbeat.
-                    BatchOutcome::ReleasedOnly => {
-                        let _ = send_alone().await;
-                        Value::Int(1)
-                    }
-                };
-                read(&verb, reply, || servers.endpoint())
-            }),
-        }
+        })
     }
 
     /// The longest time until a request that is sent now is answered or fails. There is no limit without a connection,
@@ -173,8 +166,99 @@ impl RedisStore {
 impl RedisStore {
     /// Sets another number of requests in flight from which on short requests travel together.
     pub(crate) fn with_batches_from(mut self, min_in_flight: usize) -> Self {
-        self.batches = Batches::new(self.servers.clone(), min_in_flight);
+        let context = Arc::clone(&self.context);
+        self.batches = Batches::new(self.servers.clone(), context, min_in_flight);
         self
+    }
+}
+
+/// A request and its reply. One that travels with others, as most do among many, needs no box.
+pub(crate) type PendingReply<V> = Either<BatchedRequest<V>, StoreFuture<<V as Verb>::Reply>>;
+
+/// A request that travels with others if it has a form for that. What the batch has not done is sent by itself, which
+/// repeats nothing.
+///
+/// If it is dropped, it is not sent if it was only collected. If it was sent, it is executed, as if it had been sent
+/// alone (P8).
+pub(crate) struct BatchedRequest<V> {
+    verb: V,
+    in_flight: InFlightGuard,
+    stage: BatchStage,
+}
+
+enum BatchStage {
+    New,
+    Collected {
+        reply: Receiver<ItemReply>,
+        is_release: bool,
+    },
+    Alone {
+        reply: StoreFuture<Value>,
+        /// Whether the batch has released the hold, and only the next ones are let in.
+        is_released: bool,
+    },
+}
+
+impl<V: Verb> Future for BatchedRequest<V> {
+    type Output = Result<V::Reply, StoreError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self {
+            verb,
+            in_flight: InFlightGuard(batches),
+            stage,
+        } = &mut *self;
+        let endpoint = || batches.servers.endpoint();
+        let send_alone = |verb: &V, is_released| {
+            let (servers, call) = (batches.servers.clone(), call(verb));
+            let reply = Box::pin(async move { servers.ask(&call).await });
+            BatchStage::Alone { reply, is_released }
+        };
+        loop {
+            match stage {
+                BatchStage::New => {
+                    let item = verb.batch_item();
+                    let is_release = item.as_ref().is_some_and(BatchItem::is_release);
+                    if is_release {
+                        // A fork has no copy of the thread that would send a batch. An acquire was checked with its
+                        // call graph.
+                        batches
+                            .context
+                            .unless_forked(V::script().verb(), endpoint)?;
+                    }
+                    *stage = match item {
+                        Some(item) => BatchStage::Collected {
+                            reply: batches.collect(item),
+                            is_release,
+                        },
+                        None => send_alone(verb, false),
+                    };
+                }
+                BatchStage::Collected { reply, is_release } => {
+                    let reply = ready!(Pin::new(reply).poll(cx));
+                    let ended = |_| {
+                        let (verb, class) = (lua::BATCH.verb(), FailureClass::OutcomeUnknown);
+                        Err(StoreError::new(verb, &endpoint(), class, RUNTIME_ENDED))
+                    };
+                    *stage = match reply.unwrap_or_else(ended) {
+                        // This proves that the request has changed nothing, so it may be sent alone (P8).
+                        Ok(Value::Int(0)) => send_alone(verb, false),
+                        // The server has rejected all of them, maybe because of one.
+                        Err(error) if may_be_about_one_key(&error) => send_alone(verb, false),
+                        Ok(Value::Int(RELEASED)) if *is_release => send_alone(verb, true),
+                        reply => return Poll::Ready(read(verb, reply?, endpoint)),
+                    };
+                }
+                BatchStage::Alone { reply, is_released } => {
+                    let reply = match ready!(reply.as_mut().poll(cx)) {
+                        // If it has failed, the next ones find the free lock at their heartbeat.
+                        _ if *is_released => Value::Int(1),
+                        reply => reply?,
+                    };
+                    return Poll::Ready(read(verb, reply, endpoint));
+                }
+            }
+        }
     }
 }
 

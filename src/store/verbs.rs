@@ -45,7 +45,7 @@ impl From<bool> for Presence {
 }
 
 /// A request that a store executes.
-pub(crate) trait Verb: Clone + Send + Sync + 'static {
+pub(crate) trait Verb: Clone + Send + Sync + Unpin + 'static {
     type Reply: Send + 'static;
 
     /// The script that executes it in Redis.

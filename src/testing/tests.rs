@@ -10,14 +10,14 @@ use tokio::runtime::Builder;
 use super::network::Network;
 use crate::base::key::LockKey;
 use crate::redis::Timeouts;
-use crate::store::{Inspect, Snapshot, Store, StoreFuture};
+use crate::store::{Inspect, PendingReply, Store};
 use crate::support::DEADLINE;
 
 fn key() -> LockKey {
     LockKey::new("", "order:42").expect("a key")
 }
 
-fn inspect(store: &Arc<Store>) -> StoreFuture<Option<Snapshot>> {
+fn inspect(store: &Arc<Store>) -> PendingReply<Inspect> {
     store.ask(Inspect::of(&key()))
 }
 

@@ -49,9 +49,9 @@ impl BatchItem {
     }
 }
 
-/// Puts requests into the order in which [`call`] needs them: by their [kinds](ItemKind), and the readers of a lock one
-/// after the other, because these leave it together.
-pub(crate) fn order(one: &BatchItem, other: &BatchItem) -> Ordering {
+/// The order in which the script executes requests: by their [kinds](ItemKind), and the readers of a lock one after the
+/// other, because these leave it together.
+fn compare(one: &BatchItem, other: &BatchItem) -> Ordering {
     let by_kind = one.kind.cmp(&other.kind);
     by_kind.then_with(|| match one.kind {
         ItemKind::ReaderRelease => one.key.as_str().cmp(other.key.as_str()),
@@ -60,52 +60,70 @@ pub(crate) fn order(one: &BatchItem, other: &BatchItem) -> Ordering {
 }
 
 /// Returns whether both are readers that leave the same lock.
-fn leave_together(one: &&BatchItem, other: &&BatchItem) -> bool {
+fn leave_together(one: &BatchItem, other: &BatchItem) -> bool {
     one.kind == ItemKind::ReaderRelease && other.kind == one.kind && one.key == other.key
 }
 
-/// The call that executes these requests. They are in their [order], and the acquires have the same terms.
-pub(crate) fn call(requests: &[&BatchItem]) -> Call {
+/// The call that executes these requests, whose acquires have the same terms, and the positions of the requests in the
+/// order of its replies.
+pub(crate) fn call(requests: &[impl AsRef<BatchItem>]) -> (Call, Vec<usize>) {
+    let request = |at: &usize| requests[*at].as_ref();
+    let mut order = Vec::from_iter(0..requests.len());
+    order.sort_by(|one, other| compare(request(one), request(other)));
     // Readers who leave one lock together are one step of the script, which names the keys once.
-    let steps: Vec<_> = requests.chunk_by(leave_together).collect();
-    let count = |its| steps.iter().filter(|step| step[0].kind == its).count();
-    let (shared, releases) = (count(ItemKind::ReaderRelease), count(ItemKind::Release));
+    let mut steps = Vec::with_capacity(requests.len());
+    steps.extend(order.chunk_by(|one, other| leave_together(request(one), request(other))));
+    let of_kind = |kind| {
+        let kinds = steps.iter().map(|step| request(&step[0]).kind);
+        kinds.filter(|it| *it == kind).count()
+    };
+    let (shared, releases) = (of_kind(ItemKind::ReaderRelease), of_kind(ItemKind::Release));
     let call = lua::BATCH.call(2 * steps.len() + shared + releases);
     // First come the keys: all locks, their queues, and the entries of those that are released. An acquire needs no
     // entries: it is done only if no process waits.
-    let keys = || steps.iter().map(|step| &step[0].key);
-    let call = keys().map(LockKey::as_str).fold(call, Call::arg);
-    let call = keys().map(LockKey::queue).fold(call, Call::arg);
+    let keys = || steps.iter().map(|step| &request(&step[0]).key);
+    let call = call.args(keys().map(LockKey::as_str));
+    let call = call.args(keys().map(LockKey::queue));
     let released = keys().take(shared + releases);
-    let call = released.map(EntriesKey).fold(call, Call::arg);
+    let call = call.args(released.map(EntriesKey));
     // A call without an acquire has no terms, and its script does not read them.
-    let (ttl, contended_inbox) = requests.iter().find_map(|it| it.terms).unwrap_or_default();
+    let (ttl, contended_inbox) = requests
+        .iter()
+        .find_map(|it| it.as_ref().terms)
+        .unwrap_or_default();
     let call = call.arg(shared).arg(releases).millis(ttl);
     let call = match contended_inbox {
         Some(inbox) => call.arg(inbox.id()),
         None => call.arg(""),
     };
-    let holds = steps.iter().map(|step| step.iter().map(|it| it.hold));
-    holds.map(HoldsArg).fold(call, Call::arg)
+    let holds = steps
+        .iter()
+        .map(|step| step.iter().map(|at| request(at).hold));
+    (call.args(holds.map(HoldsArg)), order)
 }
 
 /// The reply to a release that is done, but that must be sent alone to let the next ones in.
 pub(crate) const RELEASED: i64 = 2;
 
-/// The replies to these requests, each as if its request had been sent alone, or [`RELEASED`]. A request whose reply is 0
-/// has changed nothing, and must be sent alone. `None` if this is not a reply of the script.
-pub(crate) fn replies(reply: &Value, requests: usize, releases: usize) -> Option<Vec<i64>> {
+/// The replies to the requests of a call, each as if its request had been sent alone, or [`RELEASED`]. A request whose reply
+/// is 0 has changed nothing, and must be sent alone. `None` if this is not a reply of the script.
+pub(crate) fn replies(reply: &Value, order: &[usize], releases: usize) -> Option<Vec<i64>> {
     let [Value::Int(token), Value::BulkString(done)] = read_array(reply)? else {
         return None;
     };
-    // The releases come first. Only a release can be done in part, and only an acquire has a token.
-    let reply = |(at, done): (usize, &u8)| match done {
-        b'0' => Some(0),
-        b'1' if at < releases => Some(1),
-        b'2' if at < releases => Some(RELEASED),
-        b'1' => Some(*token),
-        _ => None,
-    };
-    let replies = done.iter().enumerate().map(reply).collect();
-    (done.len() == requests).then_some(replies).flatten()
+    if done.len() != order.len() {
+        return None;
+    }
+    let mut replies = vec![0; done.len()];
+    for (at, (done, request)) in done.iter().zip(order).enumerate() {
+        // The releases come first. Only a release can be done in part, and only an acquire has a token.
+        replies[*request] = match done {
+            b'0' => 0,
+            b'1' if at < releases => 1,
+            b'2' if at < releases => RELEASED,
+            b'1' => *token,
+            _ => return None,
+        };
+    }
+    Some(replies)
 }

@@ -27,13 +27,12 @@ use tokio::sync::Notify;
 use tokio::sync::oneshot::{Receiver, Sender, channel};
 use tokio::task::yield_now;
 
-use super::batch::{self, BatchItem, MAX_BATCH_ITEMS, RELEASED};
-use super::lua;
+use super::batch::{self, BatchItem, MAX_BATCH_ITEMS};
 use crate::base::background::{AbortOnDrop, Deliverer, WriteSignal};
-use crate::base::error::{FailureClass, StoreError};
+use crate::base::error::StoreError;
 use crate::base::sync::{Mutex, OnDrop, yield_to_woken_tasks};
 use crate::redis::Servers;
-use crate::redis::failure::{RUNTIME_ENDED, may_be_about_one_key};
+use crate::redis::context::ConnectorContext;
 use crate::store::verbs::Verb;
 
 /// The number of requests in flight from which on no further batch is sent. So the limit of a batch begins when the
@@ -48,11 +47,18 @@ struct Collected {
     deliverer: Option<Deliverer>,
 }
 
-type ItemReply = Result<Value, StoreError>;
+impl AsRef<BatchItem> for Collected {
+    fn as_ref(&self) -> &BatchItem {
+        &self.request
+    }
+}
+
+pub(super) type ItemReply = Result<Value, StoreError>;
 
 /// The requests in flight, and the short ones that are about to be sent.
 pub(super) struct Batches {
-    servers: Servers,
+    pub(super) servers: Servers,
+    pub(super) context: Arc<ConnectorContext>,
     in_flight: AtomicUsize,
     /// The minimum number of requests in flight for the next short one to travel in a batch.
     min_in_flight: usize,
@@ -72,9 +78,14 @@ struct Collector {
 }
 
 impl Batches {
-    pub(super) fn new(servers: Servers, min_in_flight: usize) -> Arc<Self> {
+    pub(super) fn new(
+        servers: Servers,
+        context: Arc<ConnectorContext>,
+        min_in_flight: usize,
+    ) -> Arc<Self> {
         Arc::new(Self {
             servers,
+            context,
             in_flight: AtomicUsize::default(),
             min_in_flight,
             collectors: Mutex::default(),
@@ -92,18 +103,16 @@ impl Batches {
         self.in_flight.load(Relaxed) < MAX_IN_FLIGHT
     }
 
-    /// The request in its form for a batch, if it travels with others. It was counted.
-    pub(super) fn batch_item(&self, verb: &impl Verb) -> Option<BatchItem> {
+    /// Returns whether a request travels with others, if it has a form for that. It was counted.
+    pub(super) fn includes(&self, verb: &impl Verb) -> bool {
         // Requests that were made together always travel together. Others do while enough are in flight, but not in a
         // cluster: there a batch has the keys of one slot, which they would rarely share.
         let is_busy = self.in_flight.load(Relaxed) > self.min_in_flight;
-        let may_travel = is_busy && matches!(self.servers, Servers::One(_));
-        let travels = verb.goes_with_others() || may_travel;
-        travels.then(|| verb.batch_item()).flatten()
+        verb.goes_with_others() || is_busy && matches!(self.servers, Servers::One(_))
     }
 
     /// Collects a request for the next batch. Its caller gets no reply if the runtime ends.
-    fn collect(&self, request: BatchItem) -> Receiver<ItemReply> {
+    pub(super) fn collect(&self, request: BatchItem) -> Receiver<ItemReply> {
         let home = Handle::current().id();
         let (caller, reply) = channel();
         let collected = Collected {
@@ -156,39 +165,7 @@ impl Batches {
 }
 
 /// A request in flight.
-pub(super) struct InFlightGuard(Arc<Batches>);
-
-/// What a batch has done for one of its requests.
-pub(super) enum BatchOutcome {
-    Replied(Result<Value, StoreError>),
-    /// The hold is released. The request must be sent alone to let the next ones in.
-    ReleasedOnly,
-    /// Nothing was executed. The request must be sent alone.
-    NotExecuted,
-}
-
-impl InFlightGuard {
-    /// Sends a request with others.
-    pub(super) async fn send_in_batch(&self, request: BatchItem) -> BatchOutcome {
-        // If this future is dropped, a request that is only collected is not sent. One that was sent is executed, as if
-        // it had been sent alone (P8).
-        let is_release = request.is_release();
-        let reply = self.0.collect(request).await;
-        let ended = |_| {
-            let (verb, endpoint) = (lua::BATCH.verb(), self.0.servers.endpoint());
-            let class = FailureClass::OutcomeUnknown;
-            Err(StoreError::new(verb, &endpoint, class, RUNTIME_ENDED))
-        };
-        match reply.unwrap_or_else(ended) {
-            // This proves that the request has changed nothing, so it may be sent alone (P8).
-            Ok(Value::Int(0)) => BatchOutcome::NotExecuted,
-            Ok(Value::Int(RELEASED)) if is_release => BatchOutcome::ReleasedOnly,
-            // The server has rejected all of them, maybe because of one.
-            Err(error) if may_be_about_one_key(&error) => BatchOutcome::NotExecuted,
-            outcome => BatchOutcome::Replied(outcome),
-        }
-    }
-}
+pub(super) struct InFlightGuard(pub(super) Arc<Batches>);
 
 impl Drop for InFlightGuard {
     fn drop(&mut self) {
@@ -200,7 +177,7 @@ impl Collector {
     /// Sends the collected requests, until the task is aborted or its runtime ends.
     async fn send(&self) {
         let (mut in_flight, mut count) = (FuturesUnordered::new(), 0);
-        let mut waiting = Vec::<Vec<Collected>>::new();
+        let (mut collected, mut waiting) = (Vec::new(), Vec::<Vec<Collected>>::new());
         let is_in_turns = are_turns_faster();
         loop {
             select! {
@@ -208,11 +185,16 @@ impl Collector {
                 // While batches wait for room, new requests stay with the collector: they are sent after those.
                 () = self.has_requests.notified(), if waiting.is_empty() => {
                     yield_to_woken_tasks().await;
-                    let mut collected = self.open.lock().as_mut().map(mem::take).unwrap_or_default();
+                    if let Some(open) = &mut *self.open.lock() {
+                        // The vector that was divided before is filled next.
+                        mem::swap(open, &mut collected);
+                    }
                     // A request whose caller has left is not sent.
                     collected.retain(|it| !it.caller.is_closed());
-                    let batches = split(collected, &self.servers);
+                    let batches = split(&mut collected, &self.servers);
                     waiting.extend(batches.into_iter().rev());
+                    // It keeps no more room than is usually needed.
+                    collected.shrink_to(MAX_IN_FLIGHT);
                 }
                 Some(answered) = in_flight.next() => {
                     count -= answered;
@@ -254,8 +236,8 @@ impl Collector {
         let deliverers = || batch.iter().filter_map(|it| it.deliverer.as_ref());
         // No caller waits for the write of a batch without releases, so it is not watched.
         let written = deliverers().next().map(|_| WriteSignal::default());
-        let requests: Vec<_> = batch.iter().map(|it| &it.request).collect();
-        let call = batch::call(&requests).with_write_signal(written.clone());
+        let (call, order) = batch::call(&batch);
+        let call = call.with_write_signal(written.clone());
         let reply = {
             let slot = || batch.first().map_or(0, |it| it.request.key.slot());
             let mut asked = pin!(self.servers.ask(&call));
@@ -278,7 +260,7 @@ impl Collector {
             .await
         };
         let replies = reply.map(|reply| {
-            let replies = batch::replies(&reply, count, releases);
+            let replies = batch::replies(&reply, &order, releases);
             replies.ok_or(reply)
         });
         // Each caller gets its reply as if its request had been sent alone.
@@ -322,10 +304,13 @@ async fn poll_once<F: Future<Output = usize>>(batches: &mut Vec<Pin<Box<F>>>) ->
     answered
 }
 
-/// Divides requests into batches. In each batch the requests are in their order, and the acquires have the same terms.
-fn split(mut requests: Vec<Collected>, servers: &Servers) -> Vec<Vec<Collected>> {
+/// Divides requests into batches. The acquires of each batch have the same terms.
+fn split(requests: &mut Vec<Collected>, servers: &Servers) -> Vec<Vec<Collected>> {
     let group = |it: &Collected| servers.script_group(|| it.request.key.slot());
-    requests.sort_by_key(group);
+    // Those of one server are one group.
+    if !requests.is_sorted_by_key(group) {
+        requests.sort_by_key(group);
+    }
     let mut batches = Vec::new();
     while let Some(first) = requests.first().map(group) {
         // A batch has requests whose keys one script may name, acquires of the same terms, and at most as many as one
@@ -334,15 +319,15 @@ fn split(mut requests: Vec<Collected>, servers: &Servers) -> Vec<Vec<Collected>>
         let terms = of_group.clone().find_map(|it| it.request.terms);
         let mut left = of_group.count();
         let mut room = MAX_BATCH_ITEMS;
+        let mut batch = Vec::with_capacity(left.min(room));
         let goes = |it: &mut Collected| {
-            let own = it.request.terms;
-            let goes = left > 0 && room > 0 && (own.is_none() || own == terms);
+            let own = &it.request.terms;
+            let goes = left > 0 && room > 0 && (own.is_none() || *own == terms);
             left = left.saturating_sub(1);
             room -= usize::from(goes);
             goes
         };
-        let mut batch: Vec<_> = requests.extract_if(.., goes).collect();
-        batch.sort_by(|one, other| batch::order(&one.request, &other.request));
+        batch.extend(requests.extract_if(.., goes));
         batches.push(batch);
     }
     batches
@@ -355,6 +340,7 @@ mod tests {
     use futures_util::future::join_all;
 
     use super::*;
+    use crate::base::error::FailureClass;
     use crate::base::id::Owner;
     use crate::base::key::LockKey;
     use crate::redis::{ServerSpec, Timeouts};

@@ -14,7 +14,7 @@ use crate::store::redis::batch::{BatchItem, ItemKind};
 use crate::store::redis::codec::{HoldsArg, read_flag};
 use crate::store::redis::lua;
 #[cfg(test)]
-use crate::store::{Store, StoreFuture};
+use crate::store::{PendingReply, Store};
 
 /// Ends a hold, whether it is in the lock or in the queue, or an unanswered acquire may still put it there. The first in
 /// the queue enter if there is room now.
@@ -163,7 +163,7 @@ impl Release {
 
 #[cfg(test)]
 impl Store {
-    pub(crate) fn release(&self, key: &LockKey, request: ReleaseRequest) -> StoreFuture<Presence> {
+    pub(crate) fn release(&self, key: &LockKey, request: ReleaseRequest) -> PendingReply<Release> {
         self.ask(Release::new(key.clone(), request))
     }
 }

@@ -58,9 +58,9 @@ impl Verb for Renew {
     fn call(&self) -> Call {
         let Self { holds, ttl } = self;
         let keys = holds.iter().map(|(key, _)| key.as_str());
-        let call = keys.fold(Self::script().call(holds.len()), Call::arg);
+        let call = Self::script().call(holds.len()).args(keys);
         let fields = holds.iter().map(|&(_, hold)| HoldsArg([hold]));
-        fields.fold(call.millis(*ttl), Call::arg)
+        call.millis(*ttl).args(fields)
     }
 
     fn decode(&self, reply: &Value) -> Option<Vec<RenewReply>> {
