@@ -32,7 +32,7 @@
 //! | `rotation` | a password that is rotated again and again |
 //! | `cycles` | [`cycle`]: callers that wait for each other |
 //! | `runtime` | a runtime for a test that has more than one |
-//! | `sweep` | dropping a future after its n-th poll, for every n |
+//! | `sweep` | futures that are dropped after their n-th poll, and what they leave |
 //! | `turns` | several processes at one lock, and the [`Turns`] of their waiters |
 //! | `process`, `ports`, `admin`, `config`, `program` | parts that the other files use |
 

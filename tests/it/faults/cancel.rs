@@ -1,63 +1,30 @@
-//! P7, P8: dropping a future of this crate after any poll leaves no lock, no watchdog, no place in a queue and no
-//! waiter asleep. This is also true while its request is lost, cut off or executed twice. The polls are those of real
-//! wake-ups. `sweep` of the simulation has more futures, neighbours and faults.
+//! P7, P8: futures that are dropped after any poll leave nothing in a server, also while one of their requests is lost,
+//! cut off or executed twice. `sweep` of the simulation has more futures, neighbours and faults.
 
-use crate::support::Action;
-use crate::support::rig::FAULTS;
-use crate::support::runtime::runtime;
-use crate::support::sweep::{Ground, KEY, released_at};
-use reentry::{LockGuard, Locks};
-use std::thread;
+use crate::support::Rig;
+use crate::support::proxy::Direction::ToServer;
+use crate::support::rig::{EVALSHA, FAULTS, KEY};
+use crate::support::sweep::poll_times;
+use futures_util::future::join_all;
 use tokio::task::yield_now;
 
-/// Runs without a fault and with each of them, each on a thread and a server of its own: the rounds wait most of the
-/// time, and a ground counts the tasks of its runtime.
-fn on_each_ground(case: impl AsyncFn(&Ground) + Sync) {
-    let on = async |fault: Option<Action>| {
-        let ground = match fault {
-            None => Ground::on_redis().await,
-            Some(fault) => Ground::on_bad_network(fault).await,
-        };
-        case(&ground).await;
-    };
-    thread::scope(|scope| {
-        for fault in FAULTS.map(Some).into_iter().chain([None]) {
-            let on = &on;
-            scope.spawn(move || runtime().block_on(on(fault)));
+/// Each future lives for one poll longer than the one before it, until one completes. The polls are those of real
+/// wake-ups.
+#[tokio::test]
+async fn nested_bodies_may_be_dropped_after_any_poll() {
+    let sweeps = FAULTS.map(async |fault| {
+        let rig = Rig::start().await;
+        for polls in 1.. {
+            rig.proxy.on_next(ToServer, EVALSHA, fault);
+            let body = rig.locks.with_lock(KEY, yield_now());
+            let body = poll_times(polls, rig.locks.with_lock(KEY, body)).await;
+            rig.server.until_clean().await;
+            rig.proxy.clear_rules();
+            if body.is_some() {
+                assert!(polls > 1 && rig.proxy.hits() > 0, "{fault:?}");
+                break;
+            }
         }
     });
-}
-
-/// The lock is held when a future begins, and is released at this poll of it. By then it has sent its request, or has
-/// learned that it must wait.
-async fn sweep_waiting<F: Future>(ground: &Ground, moment: usize, make: impl Fn(Locks) -> F) {
-    let waiter = |holder: LockGuard| released_at(moment, holder, make(ground.locks.clone()));
-    assert!(ground.sweep_held(waiter).await >= 2);
-}
-
-async fn body() {
-    yield_now().await;
-    yield_now().await;
-}
-
-async fn section(locks: Locks) {
-    drop(locks.with_lock(KEY, body()).await);
-}
-
-async fn nested(locks: Locks) {
-    drop(locks.with_lock(KEY, section(locks.clone())).await);
-}
-
-#[test]
-fn waiting_may_be_dropped_after_any_poll() {
-    on_each_ground(async |ground| sweep_waiting(ground, 1, section).await);
-    runtime().block_on(async { sweep_waiting(&Ground::on_redis().await, 2, section).await });
-}
-
-/// None of the futures fails unless its request does. Its result in that case is ignored.
-#[test]
-fn nested_bodies_may_be_dropped_after_any_poll() {
-    on_each_ground(async |ground| {
-        assert!(ground.sweep(|| nested(ground.locks.clone())).await >= 2);
-    });
+    join_all(sweeps).await;
 }
