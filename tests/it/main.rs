@@ -75,7 +75,6 @@ mod fence {
 
 mod queue {
     mod classic;
-    mod cohort_losses;
     mod cohorts;
     mod commands;
     mod commands_contended;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::support::runtime::runtime;
 use crate::support::sweep::poll_times;
 use crate::support::{
-    Cut, DEADLINE, Proxy, RedisServer, eventually, patient_at, until_depths, until_free, within,
+    Cut, DEADLINE, Proxy, RedisServer, eventually, patient_at, until_free, within,
 };
 use reentry::{Locks, LostReason};
 use tokio::runtime::{Builder, Runtime};
@@ -24,33 +24,11 @@ async fn locks_on(url: &str) -> Locks {
     locks.unwrap()
 }
 
-async fn nest(locks: &Locks) {
-    let inner = locks.with_lock(KEY, until_depths(locks, KEY, &[2]));
-    let inner = locks.with_lock(KEY, async { inner.await.unwrap() });
-    inner.await.unwrap();
-}
-
 fn on_each_store(case: impl Fn(&str)) {
     let ground = runtime();
     let server = ground.block_on(RedisServer::start());
     case(&server.url());
     case("memory:");
-}
-
-#[test]
-fn locks_go_on_in_the_next_runtime_when_the_one_that_connected_is_gone() {
-    on_each_store(|url| {
-        let first = runtime();
-        let locks = first.block_on(locks_on(url));
-        first.block_on(nest(&locks));
-        drop(first);
-        for next in [runtime(), busy_runtime(), runtime()] {
-            for _ in 0..3 {
-                next.block_on(within(DEADLINE, "the lock works", nest(&locks)));
-            }
-            assert!(next.block_on(locks.admin().inspect(KEY)).unwrap().is_none());
-        }
-    });
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use redis::{AsyncCommands, cmd};
 use reentry::testing::Server;
-use reentry::{LockError, Locks, LostReason, OnLost};
+use reentry::{LockError, Locks, LostReason};
 use tokio::runtime::Runtime;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -64,38 +64,6 @@ async fn a_lock_that_is_not_entered_yet_is_lost_as_well() {
     let ended: Result<(), LockError> = second.await;
     assert_eq!(lost(ended), (KEY.to_owned(), LostReason::Deleted));
     assert!(!there.unwrap().held().is_lost());
-}
-
-#[tokio::test]
-async fn a_forced_release_reaches_the_readers_of_all_processes() {
-    let server = RedisServer::start().await;
-    let [one, other, operator] = processes(&patient(&server).ttl(TTL)).await;
-    let mut guards = Vec::new();
-    for locks in [&one, &one, &other] {
-        guards.push(locks.lock(KEY).read().await.unwrap());
-    }
-    server.until_listening(2).await;
-    assert!(operator.admin().force_release(KEY).await.unwrap());
-    for guard in &guards {
-        let held = guard.held();
-        within(DEADLINE, "it is told", held.lost()).await;
-    }
-}
-
-/// The lock of the next holder, and locks on other keys, stay.
-#[tokio::test]
-async fn holders_of_other_locks_are_not_disturbed() {
-    let server = RedisServer::start().await;
-    let [holder, operator] = processes(&patient(&server).ttl(TTL)).await;
-    let keep = holder.lock(KEY).on_lost(OnLost::KeepRunning);
-    let (taken, beside) = (keep.await.unwrap(), holder.lock("beside").await.unwrap());
-    server.until_listening(1).await;
-    assert!(operator.admin().force_release(KEY).await.unwrap());
-    within(DEADLINE, "it is told", taken.held().lost()).await;
-    let next = holder.lock(KEY).await.unwrap();
-    taken.release().await.unwrap();
-    next.release().await.unwrap();
-    beside.release().await.unwrap();
 }
 
 #[tokio::test]

@@ -180,28 +180,6 @@ async fn work_may_re_enter_the_lock_and_does_not_lead_inside_of_it() {
     assert!(matches!(inner, Err(LockError::Misuse { .. })), "{inner:?}");
 }
 
-#[tokio::test(start_paused = true)]
-async fn work_that_panics_or_is_dropped_leaves_no_leader() {
-    for panics in [true, false] {
-        let locks = Locks::in_memory();
-        let leading = tokio::spawn(locks.lock(KEY).lead(move |_| async move {
-            assert!(!panics, "on purpose");
-            pending::<()>().await
-        }));
-        sleep(SECOND).await;
-        leading.abort();
-        assert!(leading.await.is_err());
-        locks
-            .lock(KEY)
-            .wait(SECOND)
-            .await
-            .unwrap()
-            .release()
-            .await
-            .unwrap();
-    }
-}
-
 /// This also covers a candidate whose acquisitions end with an outage.
 #[tokio::test(start_paused = true)]
 async fn a_candidate_waits_during_an_outage_and_for_another_leader() {

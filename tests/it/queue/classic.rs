@@ -8,13 +8,10 @@ use crate::support::classic::{Unlocked, classic_lock, classic_unlock};
 use crate::support::redisson::lock_in_mode;
 use crate::support::rig::KEY;
 use crate::support::{
-    DEADLINE, RedisServer, Turns, connect, eventually, processes, unhurried, until_depths,
-    until_queued, within,
+    DEADLINE, RedisServer, Turns, eventually, processes, unhurried, until_queued, within,
 };
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
-use reentry::__admin::{HoldId, Ids as _};
-use reentry::held;
 
 const CLASSIC: &str = "9b2d7c3e-8a5f-4d1c-9e60-2f4b8a7c6d5e:1";
 const TTL_MS: u64 = 60_000;
@@ -59,41 +56,6 @@ async fn a_classic_program_enters_when_the_queue_is_empty() {
     let unlocked = classic_unlock(&mut classic, KEY, CLASSIC, TTL_MS).await;
     assert_eq!(unlocked, Unlocked::Freed);
     turns.all().await;
-}
-
-/// The contract `classic` covers each operation of this crate together with theirs.
-#[tokio::test]
-async fn classic_scripts_can_re_enter_a_hold_of_this_crate() {
-    let server = RedisServer::start().await;
-    let locks = connect(&server).await;
-    let mut connection = server.connection().await;
-    let outer = locks.with_lock(KEY, async {
-        let inner = locks.with_lock(KEY, async {
-            until_depths(&locks, KEY, &[2]).await;
-            let fields: Vec<(String, String)> = connection.hgetall(KEY).await.unwrap();
-            // The hash also has its token, which no classic program reads.
-            let [(field, depth), (token, _)] = &fields[..] else {
-                panic!("not one field and a token, but {fields:?}");
-            };
-            assert_eq!((depth.as_str(), token.as_str()), ("2", "mode"));
-            let (uuid, number) = field.split_once(':').unwrap();
-            let uuid = uuid::Uuid::parse_str(uuid).unwrap();
-            assert_eq!(uuid.get_version_num(), 4);
-            assert_eq!(number.parse::<u64>().unwrap(), 1);
-            let id: HoldId = field.parse().unwrap();
-            assert_eq!(id, held(KEY).unwrap().hold_id());
-            // Their scripts re-enter and leave a hold of this crate, given its name.
-            assert_eq!(
-                classic_lock(&mut connection, KEY, field, TTL_MS).await,
-                None
-            );
-            let unlocked = classic_unlock(&mut connection, KEY, field, TTL_MS).await;
-            assert_eq!(unlocked, Unlocked::StillHeld);
-        });
-        inner.await.unwrap();
-    });
-    outer.await.unwrap();
-    assert!(locks.admin().inspect(KEY).await.unwrap().is_none());
 }
 
 /// This is so whichever way the lock came to its holder.

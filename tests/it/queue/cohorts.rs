@@ -1,18 +1,17 @@
 //! Call graphs of one process that follow each other share one hold in the store, and are distinguished by their tokens.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use crate::support::rig::KEY;
 use crate::support::turns::Turn;
 use crate::support::{
-    DEADLINE, RedisServer, Turns, eventually, processes, unhurried, until_waiting, within,
+    DEADLINE, RedisServer, Turns, depths, eventually, processes, unhurried, until_waiting, waiters,
+    within,
 };
+use futures_util::FutureExt;
 use reentry::__admin::Ids as _;
 use reentry::{Locks, LocksBuilder, held};
-use tokio::task::{JoinSet, yield_now};
+use tokio::sync::oneshot;
 
 fn cohort(server: &RedisServer) -> LocksBuilder {
     unhurried(server)
@@ -60,58 +59,6 @@ async fn a_group_of_waiters_costs_one_request() {
     assert_eq!(server.ask(&format!("EXISTS {KEY}")).await, "0");
 }
 
-/// Its heartbeat is longer than the test, so only the message can bring it its turn.
-#[tokio::test]
-async fn a_process_that_arrives_later_enters_between_local_turns() {
-    let server = RedisServer::start().await;
-    let [many, one] = processes(&cohort(&server)).await;
-    warm(&many).await;
-    let sections = Arc::new(AtomicU64::new(0));
-    let mut looping = JoinSet::new();
-    for _ in 0..3 {
-        let (many, sections) = (many.clone(), Arc::clone(&sections));
-        looping.spawn(async move {
-            loop {
-                many.with_lock(KEY, yield_now()).await.unwrap();
-                sections.fetch_add(1, Relaxed);
-            }
-        });
-    }
-    let so_many_more = async |count| {
-        let end = sections.load(Relaxed) + count;
-        let are_over = async || sections.load(Relaxed) >= end;
-        eventually(DEADLINE, "sections", are_over).await;
-    };
-    so_many_more(1_000).await;
-    let before = server.commandstats().await;
-    so_many_more(1_000).await;
-    assert!(
-        server.count_since(&before, "evalsha").await < 20,
-        "they are in memory"
-    );
-    let turn = one.with_lock(KEY, async { sections.load(Relaxed) });
-    within(DEADLINE, "its turn", turn).await.unwrap();
-    so_many_more(100).await;
-}
-
-#[tokio::test]
-async fn an_inspection_shows_the_first_token_of_the_group() {
-    let server = RedisServer::start().await;
-    let [locks] = processes(&cohort(&server)).await;
-    warm(&locks).await;
-    let look = || async {
-        let own = held(KEY).unwrap().fencing_token();
-        (
-            own,
-            locks.admin().inspect(KEY).await.unwrap().unwrap().token,
-        )
-    };
-    let visit = || locks.with_lock(KEY, look());
-    let (one, two, three) = tokio::try_join!(visit(), visit(), visit()).unwrap();
-    assert!(one.0 < two.0 && two.0 < three.0);
-    assert_eq!([one.1, two.1, three.1], [Some(one.0); 3], "one hold");
-}
-
 /// The lease of the group and its renewals are those of the hold. Neither suits a waiter that wants another TTL.
 #[tokio::test]
 async fn a_waiter_with_another_ttl_or_max_hold_gets_its_own_hold() {
@@ -140,4 +87,60 @@ async fn a_waiter_with_another_ttl_or_max_hold_gets_its_own_hold() {
     assert_eq!(seen[0].hold, hold);
     assert_eq!(groups(&seen), [1, 1, 1, 2]);
     assert!(seen.is_sorted_by(|a, b| a.token < b.token), "{seen:?}");
+}
+
+/// A future that began under the lock of a former member and is polled after its end is not part of the present member,
+/// although both show the same hold.
+#[tokio::test]
+async fn a_future_of_a_former_holder_cannot_re_enter() {
+    let server = RedisServer::start().await;
+    let [locks] = processes(&cohort(&server)).await;
+    warm(&locks).await;
+    let (go_on, may_go_on) = oneshot::channel::<()>();
+    let mut turns = Turns::default();
+    let late = turns.turn("late");
+    let former = locks.with_lock(KEY, async {
+        let hold = held(KEY).unwrap().hold_id();
+        let (inside, mut is_inside) = oneshot::channel();
+        let inner = locks.with_lock("inner", async {
+            inside.send(held(KEY).is_some()).unwrap();
+            may_go_on.await.unwrap();
+            assert!(held(KEY).is_none(), "the former member's part has ended");
+            locks.with_lock(KEY, late).await.unwrap();
+        });
+        let mut inner = Box::pin(inner);
+        // It has entered its own lock, and is no longer polled there.
+        let entered = async || {
+            assert!((&mut inner).now_or_never().is_none());
+            is_inside.try_recv().is_ok_and(|held| held)
+        };
+        eventually(DEADLINE, "the inner lock", entered).await;
+        (hold, inner)
+    });
+    // The next member joins while the former one is inside.
+    let mut former = Box::pin(former);
+    let inside = async || {
+        assert!((&mut former).now_or_never().is_none());
+        depths(&locks, KEY).await == [1]
+    };
+    eventually(DEADLINE, "the former member", inside).await;
+    let mut present = turns.stay(locks.lock(KEY), "present");
+    until_waiting(&locks, KEY, 1).await;
+    let (hold, mut inner) = within(DEADLINE, "its end", former).await.unwrap();
+    present.entered().await;
+    assert_eq!(turns.so_far()[0].hold, hold, "a member of the same group");
+
+    go_on.send(()).unwrap();
+    let waits = async || {
+        assert!((&mut inner).now_or_never().is_none());
+        waiters(&locks, KEY).await == Some(1)
+    };
+    eventually(DEADLINE, "it waits like any other", waits).await;
+    assert_eq!(depths(&locks, KEY).await, [1]);
+    present.leave();
+    within(DEADLINE, "its turn", inner).await.unwrap();
+    let seen = turns.all().await;
+    assert_eq!(seen[1].name, "late");
+    assert_eq!(seen[1].depth, 1);
+    assert!(seen[1].token > seen[0].token);
 }

@@ -2,7 +2,6 @@
 //! and one request for each turn, however many callers wait.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use crate::support::stats::Calls;
 use crate::support::{DEADLINE, RedisServer, connect, eventually, until_depths, within};
@@ -67,20 +66,6 @@ async fn an_uncontended_lock_is_two_evalsha_and_nothing_else() {
     assert_eq!(top_level(&calls), evalsha(600));
 }
 
-/// Every timer in the client sees that an hour has passed.
-#[tokio::test]
-async fn an_idle_connection_is_not_checked_before_its_next_use() {
-    let server = RedisServer::start().await;
-    let locks = connect(&server).await;
-    warmed_up(&locks).await;
-    let before = server.commandstats().await;
-    tokio::time::pause();
-    tokio::time::advance(Duration::from_secs(3_600)).await;
-    tokio::time::resume();
-    locks.with_lock("key", async {}).await.unwrap();
-    assert_eq!(server.calls_since(&before).await, one_lock());
-}
-
 /// This also covers a pool that others use, and a pool without a connection left.
 #[tokio::test]
 async fn a_lock_over_a_given_pool_is_two_evalsha_too() {
@@ -124,38 +109,4 @@ async fn a_nested_entry_and_exit_are_two_more_if_nothing_is_in_flight() {
         assert_eq!((calls["hincrby"], calls["hset"]), (20, 20));
     };
     locks.with_lock("key", body).await.unwrap();
-}
-
-/// An acquire of another hold was never answered.
-#[tokio::test]
-async fn a_tombstone_costs_three_commands_in_the_server() {
-    let server = RedisServer::start().await;
-    let locks = connect(&server).await;
-    warmed_up(&locks).await;
-    server
-        .ask("ZADD reentry:queue:{key}:key 9007199254740991 x")
-        .await;
-    let before = server.commandstats().await;
-    locks.with_lock("key", async {}).await.unwrap();
-    let more = [("exists", 1), ("zcount", 1), ("zscore", 1)];
-    let mut expected = one_lock();
-    for (name, calls) in more {
-        *expected.entry(name.to_owned()).or_default() += calls;
-    }
-    assert_eq!(server.calls_since(&before).await, expected);
-}
-
-/// A script that the server has forgotten is sent in full, once.
-#[tokio::test]
-async fn a_forgotten_script_costs_one_more_command() {
-    let server = RedisServer::start().await;
-    let locks = connect(&server).await;
-    warmed_up(&locks).await;
-    server.ask("SCRIPT FLUSH").await;
-    let before = server.commandstats().await;
-    let guard = locks.lock("key").await.unwrap();
-    guard.release().await.unwrap();
-    let calls = server.calls_since(&before).await;
-    let sent = [("eval".to_owned(), 2), ("evalsha".to_owned(), 2)];
-    assert_eq!(top_level(&calls), sent.into());
 }

@@ -96,28 +96,3 @@ async fn many_waiters_send_one_request_per_heartbeat() {
         done.unwrap().unwrap();
     }
 }
-
-#[tokio::test]
-async fn a_renewal_is_two_commands_inside_one() {
-    let server = RedisServer::start().await;
-    let locks = patient(&server).ttl(Duration::from_secs(3));
-    let locks = locks.build().await.unwrap();
-    let guard = locks.lock("key").await.unwrap();
-    let before = server.commandstats().await;
-    let renewed = async || count(&server.calls_since(&before).await, "hexists") > 0;
-    eventually(DEADLINE, "a renewal", renewed).await;
-    let calls = server.calls_since(&before).await;
-    let renewals = count(&calls, "hexists");
-    // The script may have been sent in full the first time.
-    let sent = count(&calls, "evalsha");
-    assert!((renewals..=renewals + 1).contains(&sent), "{calls:?}");
-    let inside: u64 = ["hexists", "pexpire", "pttl", "exists"]
-        .iter()
-        .map(|name| count(&calls, name))
-        .sum();
-    // Without `PEXPIRE … GT`, which 7.0 introduced, it has to read the expiry first.
-    let is_old = server.is_old().await;
-    let each = if is_old { 3 } else { 2 };
-    assert_eq!(inside, each * renewals, "{calls:?}");
-    guard.release().await.unwrap();
-}

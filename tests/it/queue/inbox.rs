@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use crate::support::Direction::{ToClient, ToServer};
+use crate::support::Direction::ToClient;
 use crate::support::rig::{KEY, RESPONSE_TIMEOUT};
 use crate::support::{
-    Action, Cut, DEADLINE, Proxy, RedisServer, Turns, eventually, patient_at, processes, queued,
+    Action, DEADLINE, Proxy, RedisServer, Turns, eventually, patient_at, processes, queued,
     until_queued, until_waiting,
 };
 use reentry::{Locks, LocksBuilder};
@@ -16,9 +16,6 @@ const HEARTBEAT: Duration = Duration::from_secs(60);
 
 /// Only a message of a subscription contains this.
 const MESSAGE: &[u8] = b"$7\r\nmessage\r\n";
-
-/// The subscription of an inbox, which begins with its own channel.
-const SUBSCRIBE: &[u8] = b"SUBSCRIBE\r\n$50\r\n";
 
 /// A process in strict order. Each of its waiters gets the lock by a message, or by its own request.
 fn process(url: String) -> LocksBuilder {
@@ -61,20 +58,6 @@ async fn waiters_enter_although_their_inboxes_stay_closed() {
     guard.release().await.unwrap();
     assert_eq!(turns.all().await.len(), 6);
     assert!(server.subscriptions().await.is_empty());
-}
-
-#[tokio::test]
-async fn waiters_enter_although_every_subscription_is_cut() {
-    let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.port());
-    proxy.on_every(ToServer, SUBSCRIBE, Action::CutAtAnswer(Cut::Reset));
-    let crowded = processes::<2>(&process(proxy.url())).await;
-    let [holder] = processes(&process(server.url())).await;
-    let guard = holder.lock(KEY).await.unwrap();
-    let mut turns = crowd(&server, &crowded, 3).await;
-    proxy.wait_for_hits(2).await;
-    guard.release().await.unwrap();
-    assert_eq!(turns.all().await.len(), 6);
 }
 
 /// They are killed as fast as possible, over a hundred turns.

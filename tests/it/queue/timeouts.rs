@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use crate::support::rig::KEY;
-use crate::support::{RedisServer, Turns, processes, unhurried, until_queued, waiters};
-use reentry::__admin::Ids as _;
+use crate::support::waiters;
 use reentry::{LockError, Locks};
 use tokio::time::Instant;
 
@@ -45,51 +44,4 @@ async fn a_wait_ends_when_it_is_over_whatever_the_lease() {
             assert_eq!(waiters(&locks, KEY).await, Some(0));
         }
     }
-}
-
-/// The lock becomes free at the very end of the wait, or a moment after it.
-#[tokio::test(start_paused = true)]
-async fn a_wait_that_ends_with_the_lease_before_it_leaves_a_free_lock() {
-    let ttl = Duration::from_secs(3);
-    for wait in (2_900..3_100).map(Duration::from_millis) {
-        let locks = Locks::in_memory();
-        let guard = locks.lock(KEY).ttl(ttl).max_hold(ttl).await.unwrap();
-        let start = Instant::now();
-        let entered = locks.lock(KEY).wait(wait).run(async {}).await;
-        assert!(start.elapsed() <= wait + SLACK);
-        if let Err(error) = entered {
-            assert!(matches!(error, LockError::Busy { .. }), "{error:?}");
-        }
-        drop(guard);
-        let again = locks.lock(KEY).wait(ttl).run(async {});
-        again.await.unwrap();
-        assert!(locks.admin().inspect(KEY).await.unwrap().is_none());
-    }
-}
-
-/// Each of a thousand callers that wait may send a request, all at the same time.
-#[tokio::test]
-async fn naming_the_holder_reads_no_waiting_process() {
-    let server = RedisServer::start().await;
-    let [holder, first, second] = processes(&unhurried(&server)).await;
-    let guard = holder.lock(KEY).await.unwrap();
-    let mut turns = Turns::default();
-    turns.come(&first, "first").await;
-    let before = server.commandstats().await;
-    let wait = Duration::from_millis(300);
-    let error = second.lock(KEY).wait(wait).await.unwrap_err();
-    let LockError::Busy {
-        holder: Some(holder),
-        ..
-    } = error
-    else {
-        panic!("{error:?}");
-    };
-    assert_eq!(holder.hold_id, guard.held().hold_id().to_string());
-    let calls = server.calls_since(&before).await;
-    assert!(calls.contains_key("hgetall"), "{calls:?}");
-    assert!(!calls.contains_key("hvals"), "{calls:?}");
-    until_queued(&server, 1).await;
-    guard.release().await.unwrap();
-    assert_eq!(turns.names().await, ["first"]);
 }

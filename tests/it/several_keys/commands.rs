@@ -1,7 +1,6 @@
 //! The cost of several locks for the server: two EVALSHA if all are free, however many, and one renewal.
 
 use crate::support::stats::Calls;
-use crate::support::turns::{processes, unhurried};
 use crate::support::{DEADLINE, RedisServer, Rig, connect, eventually, patient, until_depths};
 use reentry::{LockError, Locks};
 use std::time::{Duration, Instant};
@@ -117,25 +116,6 @@ async fn several_locks_cost_no_more_scripts_than_they_need() {
     assert_eq!(server.key_count().await, 0);
 }
 
-/// The attempts are one, the one at the busy key is made once more by itself, and the locks around it are given back.
-#[tokio::test]
-async fn an_attempt_at_several_locks_of_which_one_is_busy_leaves_nothing() {
-    let server = RedisServer::start().await;
-    let [locks, other] = processes(&unhurried(&server)).await;
-    warmed_up(&locks).await;
-    for busy in KEYS {
-        let busy = other.lock(busy).await.unwrap();
-        let attempt = async {
-            let attempt = locks.lock_all(KEYS).try_acquire().await?;
-            assert!(attempt.is_none());
-            Ok(())
-        };
-        assert_eq!(cost(&server, attempt).await, 3);
-        assert_eq!(server.key_count().await, 1);
-        busy.release().await.unwrap();
-    }
-}
-
 #[tokio::test]
 async fn an_upgrade_among_several_keys_is_refused_and_sends_nothing() {
     let server = RedisServer::start().await;
@@ -151,26 +131,6 @@ async fn an_upgrade_among_several_keys_is_refused_and_sends_nothing() {
     let reading = locks.lock("b").read().run(cost(&server, upgrade));
     let scripts = locks.with_lock("a", reading).await.unwrap();
     assert_eq!(scripts.unwrap(), 0);
-}
-
-#[tokio::test]
-async fn a_contended_key_costs_no_release_more() {
-    let server = RedisServer::start().await;
-    let [locks, other] = processes(&unhurried(&server)).await;
-    warmed_up(&locks).await;
-    other.with_lock("a", async {}).await.unwrap();
-    server.until_listening(2).await;
-    let guard = locks.lock_all(["a", "b", "c"]).await.unwrap();
-    let before = server.commandstats().await;
-    let waiting = tokio::spawn(other.with_lock("b", async {}));
-    let has_asked = async || scripts(&server, &before).await == 1;
-    eventually(DEADLINE, "it waits", has_asked).await;
-    let turns = async {
-        guard.release().await?;
-        waiting.await.unwrap()
-    };
-    // The batch of the releases, which hands `b` to the waiter, and the waiter's release.
-    assert_eq!(cost(&server, turns).await, 2);
 }
 
 /// They are due immediately when the connection was lost. A reader has a lease of its own.

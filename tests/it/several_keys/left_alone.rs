@@ -16,34 +16,11 @@ const KEYS: [&str; 3] = ["a", "b", "c"];
 const FIRST: &str = "b";
 const SECOND: &str = "c";
 
-in_memory!(
-    an_unpolled_lock_all_blocks_no_other_caller,
-    locks_of_an_unpolled_body_are_released_and_acquired_again,
-);
+in_memory!(locks_of_an_unpolled_body_are_released_and_acquired_again,);
 
 async fn are_free(locks: &Locks) {
     for key in KEYS {
         until_free(locks, key).await;
-    }
-}
-
-/// The others enter after two heartbeats. The grants that it did not claim have been passed over by then. It sends
-/// requests again, in order.
-async fn an_unpolled_lock_all_blocks_no_other_caller(locks: Locks) {
-    for key in KEYS {
-        let depths_inside = async { KEYS.map(|key| held(key).unwrap().depth()) };
-        let mut left_alone = Box::pin(locks.lock_all(KEYS).run(depths_inside));
-        // In memory one poll may suffice.
-        let early = (&mut left_alone).now_or_never();
-        let other = locks.with_lock(key, async { held(key).unwrap().is_lost() });
-        let entered = within(DEADLINE, "the other enters", other).await;
-        assert!(!entered.unwrap(), "{key}");
-        let inside = match early {
-            Some(inside) => inside,
-            None => within(DEADLINE, "they enter in the end", left_alone).await,
-        };
-        assert_eq!(inside.unwrap(), [1; 3], "{key}");
-        are_free(&locks).await;
     }
 }
 
@@ -112,23 +89,6 @@ async fn a_polled_lock_all_keeps_the_locks_that_it_has() {
     holder.release().await.unwrap();
     waiting.await.unwrap().unwrap();
     assert_eq!(first.holders.len(), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_wait_of_an_unpolled_lock_all_continues() {
-    let locks = Locks::in_memory();
-    let _holder = locks.lock(SECOND).await.unwrap();
-    let wait = Duration::from_secs(5);
-    let mut left_alone = Box::pin(locks.lock_all(KEYS).wait(wait).acquire());
-    assert!((&mut left_alone).now_or_never().is_none());
-    sleep(2 * wait).await;
-    let begun = Instant::now();
-    let late = left_alone.await.unwrap_err();
-    assert!(
-        matches!(late, LockError::Busy { waited, .. } if waited >= 2 * wait),
-        "{late}"
-    );
-    assert!(begun.elapsed() < wait, "{:?}", begun.elapsed());
 }
 
 /// The request was sent, and its runtime ends before the response is read. The acquisition continues where it is next

@@ -2,11 +2,9 @@
 //! tests this.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::support::{DEADLINE, Section, in_memory, until_free, until_waiting, within};
-use reentry::__admin::Ids as _;
-use reentry::{Locks, held};
+use reentry::Locks;
 
 in_memory!(
     callers_in_this_process_are_not_overtaken,
@@ -48,29 +46,4 @@ async fn a_caller_that_comes_during_the_request_is_next(locks: Locks) {
         assert!(both().try_acquire().await.unwrap().is_some());
         until_free(&locks, "a").await;
     }
-}
-
-/// Each lock is released in the store, and the next caller has a hold of its own.
-#[tokio::test(start_paused = true)]
-async fn several_locks_are_never_handed_off_in_memory() {
-    let locks = Locks::builder("memory:");
-    let locks = locks.build().await.unwrap();
-    let hold = || async { held("b").unwrap().hold_id() };
-    // This is long enough for a token of its own.
-    let moment = || tokio::time::sleep(Duration::from_millis(5));
-    let several = locks.lock_all(["a", "b"]).await.unwrap();
-    let before = several.all()[1].hold_id();
-    let next = tokio::spawn(locks.with_lock("b", hold()));
-    until_waiting(&locks, "b", 1).await;
-    moment().await;
-    several.release().await.unwrap();
-    assert_ne!(next.await.unwrap().unwrap(), before);
-
-    let single = locks.lock("b").await.unwrap();
-    let before = single.held().hold_id();
-    let next = tokio::spawn(locks.lock_all(["b", "a"]).run(hold()));
-    until_waiting(&locks, "b", 1).await;
-    moment().await;
-    single.release().await.unwrap();
-    assert_ne!(next.await.unwrap().unwrap(), before);
 }
