@@ -33,7 +33,6 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 mod calls {
     mod abrupt_end;
     mod branches;
-    mod call_graph;
     mod close;
     mod depth;
     mod flat;
@@ -41,7 +40,6 @@ mod calls {
     mod guards;
     mod moved_futures;
     mod options;
-    mod paused_time;
     mod program_ends;
     mod spawned;
     mod spawned_ends;

@@ -2,11 +2,6 @@
 //! that move between tasks, and separately built `Locks`.
 
 #![allow(
-    clippy::expect_used,
-    clippy::unwrap_used,
-    reason = "a test ends where its ground gives way"
-)]
-#![allow(
     clippy::async_yields_async,
     reason = "futures leave the body that they were begun in"
 )]
@@ -24,6 +19,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::LocalSet;
 
 in_memory!(
+    a_key_is_reentered_through_other_keys_in_between,
     sibling_branches_exclude_each_other,
     sibling_branches_below_another_key_exclude_each_other,
     a_spawned_task_inherits_nothing,
@@ -32,6 +28,17 @@ in_memory!(
     an_ended_hold_in_the_chain_is_not_held,
     a_lock_of_the_same_name_elsewhere_is_another_lock,
 );
+
+async fn a_key_is_reentered_through_other_keys_in_between(locks: Locks) {
+    let innermost = async {
+        until_depths(&locks, "a", &[2]).await;
+        assert_eq!(depths(&locks, "b").await, [1]);
+        assert_eq!(held("a").unwrap().depth(), 2);
+    };
+    let middle = async { locks.with_lock("a", innermost).await.unwrap() };
+    let outer = async { locks.with_lock("b", middle).await.unwrap() };
+    locks.with_lock("a", outer).await.unwrap();
+}
 
 /// Runs three branches of one task that acquire the same key. Returns their owners.
 async fn three_branches(locks: &Locks) -> [OwnerId; 3] {

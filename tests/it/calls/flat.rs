@@ -4,7 +4,6 @@ use crate::support::in_memory;
 use reentry::{LockError, Locks};
 
 in_memory!(
-    a_flat_call_returns_what_its_body_returns,
     an_error_of_the_body_is_returned_unchanged,
     the_lock_s_errors_are_converted,
 );
@@ -25,14 +24,6 @@ impl From<LockError> for Failure {
             _ => Self::Other,
         }
     }
-}
-
-async fn a_flat_call_returns_what_its_body_returns(locks: Locks) {
-    let body = async { Ok::<_, Failure>(42) };
-    assert_eq!(locks.try_with_lock("key", body).await, Ok(42));
-    let body = async { Ok::<_, Failure>("text") };
-    assert_eq!(locks.lock("key").try_run(body).await, Ok("text"));
-    assert!(locks.admin().inspect("key").await.unwrap().is_none());
 }
 
 async fn an_error_of_the_body_is_returned_unchanged(locks: Locks) {

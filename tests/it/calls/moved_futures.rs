@@ -2,11 +2,6 @@
 //! in another one.
 
 #![allow(
-    clippy::expect_used,
-    clippy::unwrap_used,
-    reason = "a test ends where its ground gives way"
-)]
-#![allow(
     clippy::async_yields_async,
     reason = "futures leave the body that they were begun in"
 )]
@@ -17,15 +12,13 @@ use std::sync::Arc;
 
 use crate::support::{DEADLINE, in_memory, within};
 use reentry::__admin::current_owner;
-use reentry::{LockError, LockGuard, Locks, held};
+use reentry::{LockError, Locks, held};
 use tokio::select;
 use tokio::sync::{Notify, oneshot};
 
 in_memory!(
-    a_scope_made_inside_a_body_and_spawned_does_not_re_enter,
     a_scope_made_inside_a_branch_does_not_re_enter_in_its_sibling,
     a_section_begun_inside_a_body_and_spawned_does_not_re_enter,
-    a_scope_made_outside_is_below_the_body_that_awaits_it,
     a_section_begun_outside_is_below_the_body_that_awaits_it,
     a_body_dropped_in_another_task_is_dropped_inside_its_scope,
 );
@@ -49,17 +42,6 @@ async fn begin<F: Future>(section: &mut Pin<Box<F>>, inside: &Notify) {
         }
     };
     within(DEADLINE, "the section to begin", begun).await;
-}
-
-async fn a_scope_made_inside_a_body_and_spawned_does_not_re_enter(locks: Locks) {
-    // A task accepts nothing that is borrowed.
-    let guard: &'static LockGuard = Box::leak(Box::new(locks.lock("inner").await.unwrap()));
-    let body = async {
-        let inner = locks.clone();
-        let scope = guard.scope(async move { gets_in(&inner, "outer").await });
-        tokio::spawn(scope).await.unwrap().unwrap()
-    };
-    assert!(!locks.with_lock("outer", body).await.unwrap());
 }
 
 async fn a_scope_made_inside_a_branch_does_not_re_enter_in_its_sibling(locks: Locks) {
@@ -98,12 +80,6 @@ async fn a_section_begun_inside_a_body_and_spawned_does_not_re_enter(locks: Lock
         spawned.await.unwrap().unwrap()
     };
     assert!(!locks.with_lock("outer", body).await.unwrap());
-}
-
-async fn a_scope_made_outside_is_below_the_body_that_awaits_it(locks: Locks) {
-    let guard = locks.lock("inner").await.unwrap();
-    let scope = guard.scope(async { gets_in(&locks, "outer").await });
-    assert!(locks.with_lock("outer", scope).await.unwrap().unwrap());
 }
 
 async fn a_section_begun_outside_is_below_the_body_that_awaits_it(locks: Locks) {

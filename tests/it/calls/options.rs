@@ -8,9 +8,7 @@ use reentry::{LockError, LockRequest, Locks, LocksBuilder, held};
 const SECOND: Duration = Duration::from_secs(1);
 
 on_both_stores!(
-    a_bad_key_is_refused_by_every_call,
     unusual_keys_are_locks_like_any_other,
-    the_longest_lease_is_a_century,
     a_bad_option_of_a_reentry_is_refused_and_leaves_the_hold_alone,
 );
 
@@ -65,21 +63,6 @@ async fn unusual_keys_are_locks_like_any_other(locks: Locks) {
         locks.with_lock(key, nested).await.unwrap();
         assert!(locks.admin().inspect(key).await.unwrap().is_none());
     }
-}
-
-async fn the_longest_lease_is_a_century(locks: Locks) {
-    let century = Duration::from_secs(100 * 365 * 24 * 60 * 60);
-    let nested = async { locks.lock("key").ttl(century).run(async {}).await };
-    let request = locks.lock("key").ttl(century).max_hold(century);
-    request.run(nested).await.unwrap().unwrap();
-    locks
-        .lock("key")
-        .ttl(century)
-        .wait(century)
-        .run(async {})
-        .await
-        .unwrap();
-    assert!(locks.admin().inspect("key").await.unwrap().is_none());
 }
 
 async fn a_bad_option_of_a_reentry_is_refused_and_leaves_the_hold_alone(locks: Locks) {

@@ -22,7 +22,6 @@ in_memory!(
     a_child_keeps_every_lock_around_it,
     a_child_counts_from_the_call_and_not_from_its_first_poll,
     blocking_work_is_inside_and_re_enters,
-    blocking_work_that_ends_last_releases_the_lock,
     in_current_call_without_a_lock_changes_nothing,
     a_child_keeps_its_own_chain_inside_another_lock,
     a_child_in_the_same_task_leaves_its_parents_chain_alone,
@@ -141,16 +140,6 @@ async fn blocking_work_is_inside_and_re_enters(locks: Locks) {
     };
     locks.with_lock(KEY, body).await.unwrap();
     assert!(is_free(&locks, KEY).await);
-}
-
-async fn blocking_work_that_ends_last_releases_the_lock(locks: Locks) {
-    let (go_on, may_go_on) = std::sync::mpsc::channel::<()>();
-    let body = async { reentry::spawn_blocking(move || may_go_on.recv().is_ok()) };
-    let task = locks.with_lock(KEY, body).await.unwrap();
-    assert_eq!(depths(&locks, KEY).await, [1]);
-    go_on.send(()).unwrap();
-    assert!(task.await.unwrap().unwrap());
-    until_free(&locks, KEY).await;
 }
 
 async fn in_current_call_without_a_lock_changes_nothing(locks: Locks) {

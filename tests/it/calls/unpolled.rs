@@ -4,30 +4,12 @@
 use std::sync::Arc;
 
 use crate::support::{
-    DEADLINE, RedisServer, connect, eventually, in_memory, patient, until_depths, until_free,
-    until_waiting, waiters, within,
+    DEADLINE, RedisServer, connect, eventually, in_memory, patient, until_waiting, waiters, within,
 };
 use futures_util::FutureExt;
 use reentry::{Locks, held};
 
-in_memory!(
-    an_unpolled_nested_entry_blocks_no_other_entry,
-    an_unpolled_waiter_is_passed_over_after_two_heartbeats,
-);
-
-/// Its change of the depth may be in flight when the others enter and leave.
-async fn an_unpolled_nested_entry_blocks_no_other_entry(locks: Locks) {
-    let body = async {
-        let mut left_alone = Box::pin(locks.with_lock("key", std::future::pending::<()>()));
-        assert!((&mut left_alone).now_or_never().is_none());
-        let other = locks.with_lock("key", async { held("key").unwrap().depth() });
-        assert_eq!(within(DEADLINE, "the other", other).await.unwrap(), 3);
-        until_depths(&locks, "key", &[2]).await;
-        drop(left_alone);
-    };
-    locks.with_lock("key", body).await.unwrap();
-    until_free(&locks, "key").await;
-}
+in_memory!(an_unpolled_waiter_is_passed_over_after_two_heartbeats,);
 
 /// The lock goes to the next waiter long before the lease ends. The waiter that was passed over does not enter on the
 /// old grant, but sends another request.
