@@ -67,7 +67,6 @@ mod fence {
     mod session;
     mod sessions;
     mod settings;
-    mod stale;
     mod tokens;
 }
 
@@ -148,7 +147,6 @@ mod setup {
     mod programs;
     mod reliability;
     mod secrets;
-    mod support_works;
     #[cfg(feature = "tls")]
     mod tls;
 }

@@ -151,34 +151,6 @@ async fn old_programs_and_those_with_both_locks_exclude_each_other() {
     }
 }
 
-/// Both ways, without a race: while one of them has the lock, the other one does not get in.
-#[tokio::test]
-async fn a_holder_of_either_kind_keeps_the_other_out() {
-    for stores_a_hash in BOTH_KINDS {
-        let migration = Migration::of(stores_a_hash).await;
-        let (locks, old_locks) = (migration.new_locks().await, migration.old_locks().await);
-        let mut old = migration.old(1).await;
-        let body = async {
-            assert!(!old.has_acquired().await);
-        };
-        with_both(&locks, &old_locks, KEY, body).await.unwrap();
-        old.acquire().await;
-        let hasty = OldLocks {
-            wait: Duration::ZERO,
-            ..old_locks
-        };
-        let entered = AtomicBool::new(false);
-        let body = async { entered.store(true, Ordering::Relaxed) };
-        with_both(&locks, &hasty, KEY, body).await.unwrap_err();
-        assert!(!entered.into_inner());
-        old.release().await;
-        eventually(DEADLINE, "nothing is left", async || {
-            migration.is_free().await
-        })
-        .await;
-    }
-}
-
 /// New programs that never pause leave the old lock free between two turns.
 #[tokio::test]
 async fn an_old_program_gets_in_beside_contending_programs_with_both() {

@@ -9,8 +9,6 @@ use crate::support::{Action, Cut, DEADLINE, Proxy, RedisServer, cycle, patient_a
 use redis::{AsyncCommands, cmd};
 use reentry::{LockError, Locks};
 
-mod checks;
-
 const KEY: &str = "order:42";
 
 /// The locks, which are named `order:…` here, and the keys of the crate next to them.

@@ -72,21 +72,6 @@ fn imports_point_only_downward() {
 }
 
 #[test]
-fn the_guide_is_documentation_alone() {
-    let sources = sources(Path::new("../src"), &[]);
-    let guide = sources.iter().find(|source| source.module == [PAGES]);
-    let code = guide.unwrap().code.lines();
-    let is_page = |line: &str| line.starts_with("pub mod ") && line.ends_with(" {}");
-    // Another crate tests the second one.
-    let text = ["#[doc = ", "#[cfg_attr(not(doctest), doc = "];
-    let is_text = |line: &str| text.iter().any(|begin| line.starts_with(begin));
-    let others: Vec<_> = code
-        .filter(|line| !line.is_empty() && !is_text(line) && !is_page(line))
-        .collect();
-    assert!(others.is_empty(), "{others:?}");
-}
-
-#[test]
 fn no_files_import_each_other_in_a_circle() {
     for (folder, module) in FOLDERS {
         let sources = sources(Path::new(folder), module);
@@ -151,21 +136,4 @@ fn no_file_is_longer_than_one_idea() {
         let lines = fs::read_to_string(&path).unwrap().lines().count();
         assert!(lines < LONGEST, "{} has {lines} lines", path.display());
     }
-}
-
-#[test]
-fn a_mounted_file_says_which_file_mounts_it() {
-    let mut mounted = 0;
-    for path in files(Path::new("mounted"), "rs") {
-        let text = fs::read_to_string(&path).unwrap();
-        let Some((_, mounting)) = text.split_once("//! Mounted by `") else {
-            continue;
-        };
-        let mounting = mounting.split('`').next().unwrap();
-        let source = fs::read_to_string(Path::new("..").join(mounting)).unwrap();
-        let path = path.to_str().unwrap();
-        assert!(source.contains(path), "{mounting} does not mount {path}");
-        mounted += 1;
-    }
-    assert!(mounted > 10, "{mounted}");
 }
