@@ -216,28 +216,6 @@ async fn a_mistake_is_an_event_of_its_own() {
     }
 }
 
-/// The holder is looked up once in a heartbeat. A report says how long the lock has been held by then.
-#[tokio::test(start_paused = true)]
-async fn reports_of_a_long_wait_double_their_interval() {
-    let millis = Duration::from_millis;
-    for (ttl, wait, expected) in [
-        (1_800, 3_000, &["300ms", "600ms", "1.2s", "2.4s"][..]),
-        (30_000, 11_000, &["5s", "10s"]),
-        (3_600_000, 11_000, &["5s", "10s"]),
-        (60, 100, &["10ms", "20ms", "40ms", "80ms"]),
-    ] {
-        let (events, _guard) = Trace::of_this_test();
-        let locks = Locks::in_memory();
-        let _elsewhere = locks.lock(KEY).await.unwrap();
-        let late = locks.lock(KEY).ttl(millis(ttl)).wait(millis(wait));
-        assert!(late.await.is_err());
-        let told = events.named("waiting");
-        let waited: Vec<_> = told.iter().map(|event| &*event["waited"]).collect();
-        assert_eq!(waited, expected);
-        assert!(told.iter().all(|event| event["held"] == event["waited"]));
-    }
-}
-
 /// This is as [`Held::remaining`] says: less 1 % for clocks that differ.
 #[tokio::test(start_paused = true)]
 async fn a_renewal_tells_how_long_the_lease_lasts_from_then_on() {

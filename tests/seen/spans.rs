@@ -54,21 +54,6 @@ async fn the_span_of_a_wait_has_its_outcome() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reentry_has_no_span_of_its_own_and_hides_none() -> Result<(), LockError> {
-    let (trace, _guard) = Trace::of_this_test();
-    let locks = Locks::in_memory();
-    let outer = async {
-        let inner = locks.with_lock(KEY, async { info!("inside") });
-        inner.instrument(info_span!("helper")).await
-    };
-    locks.with_lock(KEY, outer).await??;
-    assert_eq!(trace.around("inside"), ["helper", "lock.hold"]);
-    assert_eq!(trace.named("lock.wait").len(), 1);
-    assert_eq!(trace.named("lock.hold").len(), 1);
-    Ok(())
-}
-
-#[tokio::test(start_paused = true)]
 async fn events_of_a_hold_are_inside_its_span() -> Result<(), LockError> {
     let (trace, _guard) = Trace::of_this_test();
     let locks = Locks::in_memory();

@@ -56,7 +56,6 @@ mod cluster {
 mod confirmation;
 #[cfg(feature = "credentials")]
 mod credentials;
-mod processes;
 
 mod sentinel {
     pub(crate) mod ground;

@@ -1,18 +1,12 @@
 //! The cost of a lock for the servers of a cluster, as counted by them. It equals the cost for one server.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::kit::{PATIENCE, key_on, keys, patient_in, until_queued};
+use super::kit::{PATIENCE, keys, patient_in};
 use crate::support::stats::Calls;
-use crate::support::turns::processes;
-use crate::support::wait::DEADLINE;
-use crate::support::{Cluster, RedisServer, Section, eventually, patient, within};
+use crate::support::{Cluster, RedisServer, eventually, patient};
 use futures_util::future::join_all;
-use reentry::{Locks, LocksBuilder};
-
-/// A lease that is longer than any test.
-const FAR: Duration = Duration::from_secs(600);
+use reentry::Locks;
 
 /// The commands that clients send. Scripts, replication and the nodes themselves call other commands.
 const SENT: &str = "eval evalsha script|load asking cluster|slots cluster|nodes cluster|shards subscribe \
@@ -90,78 +84,6 @@ async fn a_section_costs_what_it_costs_on_one_server() {
         moved -= node.errors("MOVED").await;
     }
     assert_eq!(moved, 0, "a request went to the wrong server");
-}
-
-/// The lock moves to and fro between two processes. Each turn is one request to wait, and the release of the previous
-/// holder.
-async fn turns(processes: &[Locks; 2], key: &str, node: &RedisServer) {
-    let section = Arc::<Section>::default();
-    let mut holder = processes[0].lock(key).await.unwrap();
-    for round in 1..=10 {
-        let next = &processes[round % 2];
-        let waiting = tokio::spawn(next.lock(key).acquire());
-        until_queued(node, key, 1).await;
-        holder.release().await.unwrap();
-        let next = within(DEADLINE, "the next one enters", waiting).await;
-        holder = next.unwrap().unwrap();
-        section.visit().await;
-    }
-    holder.release().await.unwrap();
-}
-
-#[tokio::test]
-async fn a_hand_off_costs_what_it_costs_on_one_server() {
-    let cluster = Cluster::start().await;
-    let server = RedisServer::start().await;
-    let key = key_on(&cluster, 1).await;
-    let heartbeat = crate::support::turns::RARELY;
-    // No lease has to be renewed, however slow the machine is.
-    let unhurried = |builder: LocksBuilder| builder.ttl(FAR).__heartbeat(heartbeat);
-    let one = processes(&unhurried(patient(&server))).await;
-    let many = processes(&unhurried(patient_in(&cluster))).await;
-    // The inboxes are open after this.
-    turns(&one, &key, &server).await;
-    turns(&many, &key, &cluster.nodes[1]).await;
-    let servers = [server];
-    let (of_one, of_many) = (sent(&servers).await, sent(&cluster.nodes).await);
-    turns(&one, &key, &servers[0]).await;
-    let of_one = since(&of_one, sent(&servers).await);
-    turns(&many, &key, &cluster.nodes[1]).await;
-    let of_many = since(&of_many, sent(&cluster.nodes).await);
-    // The first acquire, the last release, and two for each turn. A process that a busy machine has told too late of its
-    // turn asks once more.
-    for mut sent in [of_one, of_many] {
-        let scripts = sent.remove("evalsha").unwrap_or_default();
-        assert!((22..33).contains(&scripts), "{scripts} scripts");
-        assert!(sent.is_empty(), "other commands: {sent:?}");
-    }
-}
-
-#[tokio::test]
-async fn a_script_is_sent_in_full_to_each_server_that_does_not_know_it() {
-    let cluster = Cluster::start().await;
-    let keys = keys(&cluster).await;
-    let locks = patient_in(&cluster).build().await.unwrap();
-    let full = async || {
-        let of = cluster
-            .nodes
-            .iter()
-            .map(|node| super::kit::calls(node, "eval"));
-        join_all(of).await
-    };
-    let lock_each = async || {
-        for key in &keys {
-            let guard = locks.lock(key).await.unwrap();
-            guard.release().await.unwrap();
-        }
-    };
-    for _ in 0..2 {
-        lock_each().await;
-        assert_eq!(full().await, [2, 2, 2, 0, 0, 0], "acquire and release");
-    }
-    cluster.nodes[1].ask("SCRIPT FLUSH").await;
-    lock_each().await;
-    assert_eq!(full().await, [2, 4, 2, 0, 0, 0]);
 }
 
 /// The number of scripts that were sent to the primaries, and the number of holds that renewals have checked there.

@@ -2,12 +2,10 @@
 
 use std::error::Error;
 
-use super::kit::{PATIENCE, TTL, all_turns, caller, key_on, keys, locks_in, until_there};
+use super::kit::{PATIENCE, TTL, key_on, keys};
 use crate::support::ports::Port;
-use crate::support::told::lost;
 use crate::support::{Cluster, patient_at, within};
-use futures_util::future::join_all;
-use reentry::{LockError, Locks, LocksBuilder, LostReason};
+use reentry::{LockError, Locks, LocksBuilder};
 
 fn with_seeds(seeds: &[String]) -> LocksBuilder {
     let url = format!("redis+cluster://{}", seeds.join(","));
@@ -70,27 +68,4 @@ async fn an_error_names_the_servers_that_do_not_answer() {
     let text = source.to_string();
     assert!(seeds.iter().all(|seed| text.contains(seed)), "{text}");
     assert!(source.source().is_some(), "what one of them said: {text}");
-}
-
-/// It returns without its data: there is no replica that could have taken over.
-#[tokio::test]
-async fn a_primary_that_comes_back_is_found_again() {
-    let cluster = Cluster::start().await;
-    let locks = locks_in(&cluster).build().await.unwrap();
-    let key = key_on(&cluster, 0).await;
-    cluster.nodes[cluster.replica_of(0).await].stop();
-    let body = locks.with_lock(&key, std::future::pending::<()>());
-    let body = tokio::spawn(body);
-    until_there(&cluster.nodes[0], &key, true).await;
-    cluster.nodes[0].stop();
-    let waiting = (0..3).map(|_| caller(&locks, &key, &Default::default()));
-    let waiting: Vec<_> = waiting.collect();
-    cluster.nodes[0].start_again().await;
-    let ended = within(PATIENCE, "the loss is noticed", body).await.unwrap();
-    assert_eq!(lost(ended).1, LostReason::Deleted);
-    all_turns(waiting).await;
-    let again = join_all((0..2).map(|_| locks.with_lock(&key, async {})));
-    for turn in within(PATIENCE, "more turns", again).await {
-        turn.unwrap();
-    }
 }
