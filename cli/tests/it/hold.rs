@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::page::{ROOT, shell};
 use crate::program::{
     Running, at_terminal, end_of, ended, ended_of, locks_at, reentry_at, reentry_for,
-    until_waiting, with_variables,
+    with_variables,
 };
 use crate::support::server::RedisServer;
 use crate::support::wait::{DEADLINE, eventually};
@@ -119,25 +119,6 @@ async fn a_loss_ends_a_hold_although_its_input_is_open() {
     held.line().await;
     server.stop();
     assert_eq!(held.code().await, Some(123));
-}
-
-#[tokio::test]
-async fn a_hold_that_waits_leaves_the_queue_at_a_signal() {
-    let server = RedisServer::start().await;
-    let locks = locks_at(&server).await;
-    let guard = locks.lock("a").await.unwrap();
-    let mut held = hold(&server, &["a"]);
-    until_waiting(&locks, "a", 1).await;
-    held.signal(Signal::TERM);
-    assert_eq!(held.code().await, Some(143));
-    let info = locks.admin().inspect("a").await.unwrap().unwrap();
-    assert_eq!(info.waiting_processes, 0);
-    let mut held = hold(&server, &["a"]);
-    until_waiting(&locks, "a", 1).await;
-    guard.release().await.unwrap();
-    held.line().await;
-    drop(held.input.take());
-    assert_eq!(held.code().await, Some(0));
 }
 
 #[tokio::test]

@@ -73,28 +73,6 @@ async fn every_command_logs_in_with_the_password_of_the_file() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_user_is_that_of_the_address_or_the_default_one() {
-    let folder = TempDir::new().unwrap();
-    let path = file(&folder, "right\n");
-    let server = RedisServer::start_with(&["--requirepass", "right"]).await;
-    server.ask("ACL SETUSER app on >right ~* &* +@all").await;
-    for (user, name) in [("", "user=default"), ("app@", "user=app")] {
-        let words = ["run", "a", "--", "sh", "-c", "echo up; read line"];
-        let mut command = reentry_for(&address(&server, user), &words);
-        command.env("REENTRY_PASSWORD_FILE", &path);
-        let mut run = Running::start(&mut command);
-        run.says("up").await;
-        let clients = server.ask("CLIENT LIST").await;
-        let of_run = |line: &&str| line.contains("name=sh:");
-        let clients: Vec<_> = clients.lines().filter(of_run).collect();
-        assert!(!clients.is_empty());
-        assert!(clients.iter().all(|it| it.contains(name)), "{clients:?}");
-        drop(run.input.take());
-        assert_eq!(run.code().await, Some(1));
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn all_servers_of_an_address_have_the_password_of_the_file() {
     let nodes = &["--requirepass", "right"][..];
     let folder = TempDir::new().unwrap();

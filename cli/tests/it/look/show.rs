@@ -67,23 +67,6 @@ async fn a_lock_is_shown_with_its_holder_and_its_queue() {
     assert!(!text.contains(last), "{text}");
 }
 
-/// What a list shows of a lock, and no more than that and its queue.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_lock_has_the_same_json_as_in_a_list() {
-    let server = RedisServer::start().await;
-    let _guard = hold(&process(&server).await, "order:42").await;
-    let parts = |json: &Value| -> Vec<_> { json.as_object().unwrap().keys().cloned().collect() };
-    let listed = lines(&run(&server.url(), &["ls", "--json"]).await).remove(0);
-    for key in ["order:42", "order:43"] {
-        let shown = run(&server.url(), &["show", key, "--json"]).await;
-        let mut shown = parts(&lines(&shown)[0]);
-        shown.retain(|part| !["queue", "places"].contains(&&**part));
-        assert_eq!(shown, parts(&listed), "{key}");
-    }
-    let queue = run(&server.url(), &["show", "order:42", "--json"]).await;
-    assert!(lines(&queue)[0]["queue"].is_array());
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_value_of_another_type_is_named_by_its_redis_type() {
     let server = RedisServer::start().await;
@@ -119,22 +102,6 @@ async fn a_value_of_another_type_is_named_by_its_redis_type() {
     let refused = run(&url, &["show", "app:order"]).await;
     let holds = "`app:order` holds something other than a lock: does another program use this key?";
     assert_eq!(refused.err, format!("error: {holds}\n"));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn all_readers_are_counted_and_the_first_are_named() {
-    let server = RedisServer::start().await;
-    let locks = process(&server).await;
-    let mut readers = Vec::new();
-    for _ in 0..20 {
-        readers.push(locks.lock("report").read().await.unwrap());
-    }
-    let text = run(&server.url(), &["show", "report"]).await.out;
-    assert!(
-        text.starts_with("report is shared by 20 holders\n"),
-        "{text}"
-    );
-    assert!(text.contains("and 4 more\n"), "{text}");
 }
 
 /// Another program also excludes others if it names its fields differently.

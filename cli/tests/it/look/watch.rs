@@ -149,30 +149,6 @@ async fn watch_without_a_terminal_names_the_command_to_use() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn watch_cuts_no_number_on_a_narrow_terminal() {
-    let server = RedisServer::start().await;
-    let key = format!("order:{}", "x".repeat(50));
-    let _guard = hold(&process(&server).await, &key).await;
-    for columns in [80, 40] {
-        let screen = Screen::start(reentry_at(&server, &["watch"]), 24, columns);
-        let words = |text: &str| -> Option<Vec<String>> {
-            let line = text.lines().find(|line| line.starts_with("order:x"))?;
-            Some(line.split_whitespace().map(str::to_owned).collect())
-        };
-        screen.until("the lock", |text| words(text).is_some()).await;
-        let text = screen.text();
-        let head: Vec<_> = text.lines().nth(1).unwrap().split_whitespace().collect();
-        let words = words(&text).unwrap();
-        let of = |name| head.iter().position(|it| *it == name).map(|at| &*words[at]);
-        assert!(of("KEY").unwrap().ends_with('…'), "{text}");
-        // At most 30 s are left.
-        let seconds = of("LEASE").and_then(|it| it.strip_suffix('s')?.parse::<f64>().ok());
-        assert!(seconds.is_some_and(|it| it > 2.0), "{text}");
-        assert_eq!(of("WAITING"), Some("0"), "{text}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn watch_restores_the_terminal_at_a_signal() {
     let server = RedisServer::start().await;
     for (signal, code) in [(SIGTERM, 143), (SIGHUP, 129), (SIGQUIT, 131)] {

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use rustix::process::{getpid, set_child_subreaper};
 
-use crate::program::{Running, behind, ended_of, script_at, with_variables};
+use crate::program::{Running, script_at, with_variables};
 use crate::support::server::RedisServer;
 
 /// The variable with the command line that `as_a_subreaper` executes.
@@ -41,28 +41,4 @@ async fn orphans_are_waited_for() {
     let mut reaper = Running::start(with_variables(&mut reaper, &run));
     reaper.says("gone").await;
     assert_eq!(reaper.code().await, Some(0));
-}
-
-/// Where an ordinary user cannot have a process 1, only a unit test of `exit` checks this rule.
-#[tokio::test]
-async fn a_command_of_process_1_that_was_interrupted_gives_130() {
-    let server = RedisServer::start().await;
-    let unshare = ["unshare", "--pid", "--fork", "--mount-proc"];
-    let as_user = [&unshare[..], &["--user", "--map-root-user"]].concat();
-    for words in [&unshare[..], &as_user] {
-        let can = Command::new(words[0])
-            .args(&words[1..])
-            .arg("true")
-            .output();
-        if can.is_ok_and(|output| output.status.success()) {
-            let script = script_at(&server, &["-k", "a"], "kill -INT $$");
-            let ended = ended_of(&mut behind(words, &script));
-            assert_eq!(
-                (ended.code, ended.signal),
-                (Some(130), None),
-                "{}",
-                ended.err
-            );
-        }
-    }
 }

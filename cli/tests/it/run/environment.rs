@@ -1,10 +1,7 @@
 //! The environment of the command, and nested runs.
 
-use std::fs;
-
 use crate::program::{Running, ended_of, locks_at, script_at};
 use crate::support::server::RedisServer;
-use crate::support::wait::{DEADLINE, eventually};
 
 const TELL: &str = r#"echo "$REENTRY_KEY"; echo "$REENTRY_TOKEN"; echo "$REENTRY_HOLD""#;
 
@@ -174,31 +171,4 @@ async fn a_deadlock_among_nested_runs_has_one_victim() {
     ends.sort();
     let inner = vec!["inner".to_owned()];
     assert_eq!(ends, [(Some(0), inner), (Some(124), Vec::new())]);
-}
-
-/// The guard is started from its open file, which has no name.
-#[cfg(target_os = "linux")]
-#[tokio::test]
-async fn the_guard_is_recognizable_in_a_list_of_processes() {
-    let server = RedisServer::start().await;
-    let script = "echo $PPID; read line";
-    let mut run = Running::start(&mut script_at(&server, &["-k", "a"], script));
-    let run_id = run.line().await;
-    let of = |pid: &str, file: &str| fs::read_to_string(format!("/proc/{pid}/{file}"));
-    let is_shown = async || {
-        let processes = fs::read_dir("/proc").unwrap().flatten();
-        let names = processes.filter_map(|it| it.file_name().into_string().ok());
-        let mut children = names.filter(|pid| {
-            let status = of(pid, "status").unwrap_or_default();
-            status.contains(&format!("\nPPid:\t{run_id}\n"))
-        });
-        children.any(|pid| {
-            let words = of(&pid, "cmdline").unwrap_or_default();
-            let name = of(&pid, "comm").unwrap_or_default();
-            words.starts_with("reentry\0guard-of-run\0") && name == "reentry\n"
-        })
-    };
-    eventually(DEADLINE, "the guard is there by its name", is_shown).await;
-    drop(run.input.take());
-    run.end().await;
 }

@@ -1,7 +1,7 @@
 //! A server that responds, but grants no lock: the run ends with the error of the server, and does not wait.
 
 use crate::program::{Running, reentry_for, script_at, with_errors};
-use crate::support::{Cluster, RedisServer};
+use crate::support::RedisServer;
 
 /// The exit code, and the output.
 async fn refused(url: &str, keys: &[&str]) -> (Option<i32>, String) {
@@ -43,24 +43,6 @@ async fn the_reason_of_a_server_that_rejects_writes_is_named_at_once() {
             assert!(err.contains(said), "{keys:?}: {err}");
         }
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_server_of_a_cluster_leads_to_the_address_of_the_cluster() {
-    let cluster = Cluster::start().await;
-    let mut elsewhere = 0;
-    for number in 0..6 {
-        let key = format!("order:{number}");
-        let (code, err) = refused(&cluster.nodes[0].url(), &[&key]).await;
-        if cluster.owner_of(&key).await == 0 {
-            assert_eq!(code, Some(0), "{err}");
-        } else {
-            elsewhere += 1;
-            assert_eq!(code, Some(125), "{err}");
-            assert!(err.contains("redis+cluster://"), "{err}");
-        }
-    }
-    assert!(elsewhere > 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
