@@ -5,9 +5,9 @@ use std::sync::{Arc, Weak};
 use std::task::Waker;
 
 use tokio::runtime::Handle;
+use tokio::sync::broadcast;
 use tokio::time::Instant;
 
-use self::contention::ContentionWatches;
 use self::key_state::{AloneStep, KeyStates};
 use self::local_queue::LocalQueue;
 use super::machine::{Denied, Input, RequestReply, unanswered};
@@ -22,7 +22,6 @@ use crate::base::{background, events};
 use crate::store::{HandoffMessage, MessageListener, Store};
 
 mod callers; // the callers of one local queue, and their lookups of the holder
-mod contention; // holders that want to know whether others wait
 mod driver; // the task that sends the requests of a local queue
 mod key_state; // what is kept for each key that is held or waited for
 mod local_queue; // the local queue of one key: its machine, callers and driver
@@ -31,12 +30,16 @@ pub(super) use self::callers::{Answer, BlockingHolders, LookupSchedule};
 pub(super) use self::key_state::{IfMissing, KeyState, LoneRequest};
 pub(super) use self::local_queue::{Deferred, NextRequest};
 
+/// How many keys are kept for a holder that is not polled. One that has missed some looks again.
+const CONTENDED_KEYS_KEPT: usize = 16;
+
 /// The local queues of one `Locks`.
 pub(crate) struct LocalQueues {
     pub(super) requests: Arc<Requests>,
     pub(crate) queueing: QueueOptions,
     pub(super) states: Mutex<KeyStates>,
-    pub(super) watches: ContentionWatches,
+    /// Keys for which a caller or a process has begun to wait, for holders that want to know.
+    pub(super) contended: broadcast::Sender<LockKey>,
     /// The holds, releases and drivers, and the acquisitions that are polled.
     pub(crate) in_flight: InFlightCount,
     this: Weak<Self>,
@@ -51,7 +54,7 @@ impl LocalQueues {
                 queueing,
                 map: HashMap::default(),
             }),
-            watches: ContentionWatches::default(),
+            contended: broadcast::Sender::new(CONTENDED_KEYS_KEPT),
             in_flight: InFlightCount::default(),
             this: Weak::clone(this),
         })
@@ -135,9 +138,14 @@ impl LocalQueues {
 
     /// Wakes the holders that want to know whether a caller of this process waits, if one does.
     pub(super) fn notify_if_contended(&self, key: &LockKey) {
-        if !self.watches.is_empty() && self.is_contended_here(key) {
-            self.watches.notify(key);
+        if self.contended.receiver_count() > 0 && self.is_contended_here(key) {
+            self.note_contended(key.clone());
         }
+    }
+
+    fn note_contended(&self, key: LockKey) {
+        // Most of the time no holder wants to know.
+        let _ = self.contended.send(key);
     }
 
     // ---- the steps ----
@@ -253,7 +261,7 @@ impl MessageListener for LocalQueues {
     fn contended(&self, key: &str) {
         if let Some(key) = self.known(key) {
             self.step(&key, Input::Contended);
-            self.watches.notify(&key);
+            self.note_contended(key);
         }
     }
 

@@ -3,7 +3,6 @@
 //! counted until that is done.
 
 use std::future::pending;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +14,6 @@ use crate::base::background::WriteSignal;
 use crate::base::error::{Failure, LostReason};
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
-use crate::base::sync::OnDrop;
 use crate::base::timer::timeout;
 use crate::store::{Inspect, Presence};
 
@@ -26,13 +24,9 @@ impl LocalQueues {
     /// heartbeat. If waiters get messages, the store also notifies this process of the first other process that begins
     /// to wait.
     pub(crate) async fn await_contention(&self, key: &LockKey, hold: HoldId, heartbeat: Duration) {
-        // Begun before the first check, so that a caller that comes between the check and the wait is noticed.
-        let signal = self.watches.begin(key);
-        let _watch = OnDrop(|| self.watches.end(key));
+        // Subscribed before the first check, so that a caller that comes between the check and the wait is noticed.
+        let mut contended = self.contended.subscribe();
         loop {
-            let mut notified = pin!(signal.notified());
-            // From here on no wake-up is missed.
-            notified.as_mut().enable();
             if self.is_contended_here(key) {
                 return;
             }
@@ -48,7 +42,11 @@ impl LocalQueues {
                 }
             }
             // Without a response, the request is repeated after a heartbeat.
-            let _ = timeout(heartbeat, notified).await;
+            let until_noted = async {
+                // If it has missed some, this key may be among them.
+                while contended.recv().await.is_ok_and(|noted| noted != *key) {}
+            };
+            let _ = timeout(heartbeat, until_noted).await;
         }
     }
 
