@@ -92,7 +92,8 @@ impl Servers {
     pub(crate) async fn ask(&self, call: &Call) -> Result<Value, StoreError> {
         match self {
             Self::One(connector) => connector.ask(call).await,
-            Self::Cluster(cluster) => cluster.ask(call).await,
+            // Boxed, because it is larger, and a request to one server would have room for it as well.
+            Self::Cluster(cluster) => Box::pin(cluster.ask(call)).await,
         }
     }
 

@@ -23,7 +23,7 @@ use crate::redis::context::ConnectorContext;
 use crate::redis::failure::{RUNTIME_ENDED, may_be_about_one_key};
 #[cfg(feature = "pool")]
 use crate::redis::source::Source;
-use crate::redis::{Call, Inbox, MessageHandler, ServerSpec, Servers, Subscription, Timeouts};
+use crate::redis::{Inbox, MessageHandler, ServerSpec, Servers, Subscription, Timeouts};
 
 pub(crate) mod batch;
 mod batches;
@@ -87,31 +87,19 @@ impl RedisStore {
         }
     }
 
-    /// Makes a request, which is sent when it is first polled. It counts as in flight until it has a reply, or is
+    /// Makes a request, which is sent when it is first polled. It counts as in flight until it is
     /// dropped.
     pub(crate) fn ask<V: Verb>(&self, verb: V) -> PendingReply<V> {
         // Counted first: whether it travels with others depends on the number in flight, this one included.
         let in_flight = Batches::count(&self.batches);
-        if self.batches.includes(&verb) {
-            let stage = BatchStage::New;
-            return Either::Left(BatchedRequest {
-                verb,
-                in_flight,
-                stage,
-            });
-        }
-        // Each future has its own size: that of a cluster is larger.
-        Either::Right(match self.servers.clone() {
-            Servers::One(server) => Box::pin(async move {
-                let _in_flight = in_flight;
-                read(&verb, server.ask(&call(&verb)).await?, || server.endpoint())
-            }),
-            Servers::Cluster(cluster) => Box::pin(async move {
-                let _in_flight = in_flight;
-                read(&verb, cluster.ask(&call(&verb)).await?, || {
-                    cluster.endpoint()
-                })
-            }),
+        let stage = match self.batches.includes(&verb) {
+            true => RequestStage::New,
+            false => RequestStage::alone(&self.servers, &verb, false),
+        };
+        Either::Left(RedisRequest {
+            verb,
+            in_flight,
+            stage,
         })
     }
 
@@ -172,21 +160,21 @@ impl RedisStore {
     }
 }
 
-/// A request and its reply. One that travels with others, as most do among many, needs no box.
-pub(crate) type PendingReply<V> = Either<BatchedRequest<V>, StoreFuture<<V as Verb>::Reply>>;
+/// A request and its reply. One to Redis that travels with others, as most do among many, needs no box.
+pub(crate) type PendingReply<V> = Either<RedisRequest<V>, StoreFuture<<V as Verb>::Reply>>;
 
-/// A request that travels with others if it has a form for that. What the batch has not done is sent by itself, which
-/// repeats nothing.
+/// A request that is sent alone, or travels with others if it has a form for that. What the batch has not done is sent
+/// by itself, which repeats nothing.
 ///
 /// If it is dropped, it is not sent if it was only collected. If it was sent, it is executed, as if it had been sent
 /// alone (P8).
-pub(crate) struct BatchedRequest<V> {
+pub(crate) struct RedisRequest<V> {
     verb: V,
     in_flight: InFlightGuard,
-    stage: BatchStage,
+    stage: RequestStage,
 }
 
-enum BatchStage {
+enum RequestStage {
     New,
     Collected {
         reply: Receiver<ItemReply>,
@@ -199,7 +187,16 @@ enum BatchStage {
     },
 }
 
-impl<V: Verb> Future for BatchedRequest<V> {
+impl RequestStage {
+    fn alone(servers: &Servers, verb: &impl Verb, is_released: bool) -> Self {
+        let servers = servers.clone();
+        let call = verb.call().with_write_signal(verb.written().cloned());
+        let reply = Box::pin(async move { servers.ask(&call).await });
+        Self::Alone { reply, is_released }
+    }
+}
+
+impl<V: Verb> Future for RedisRequest<V> {
     type Output = Result<V::Reply, StoreError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -209,14 +206,11 @@ impl<V: Verb> Future for BatchedRequest<V> {
             stage,
         } = &mut *self;
         let endpoint = || batches.servers.endpoint();
-        let send_alone = |verb: &V, is_released| {
-            let (servers, call) = (batches.servers.clone(), call(verb));
-            let reply = Box::pin(async move { servers.ask(&call).await });
-            BatchStage::Alone { reply, is_released }
-        };
+        let send_alone =
+            |verb: &V, is_released| RequestStage::alone(&batches.servers, verb, is_released);
         loop {
             match stage {
-                BatchStage::New => {
+                RequestStage::New => {
                     let item = verb.batch_item();
                     let is_release = item.as_ref().is_some_and(BatchItem::is_release);
                     if is_release {
@@ -227,14 +221,14 @@ impl<V: Verb> Future for BatchedRequest<V> {
                             .unless_forked(V::script().verb(), endpoint)?;
                     }
                     *stage = match item {
-                        Some(item) => BatchStage::Collected {
+                        Some(item) => RequestStage::Collected {
                             reply: batches.collect(item),
                             is_release,
                         },
                         None => send_alone(verb, false),
                     };
                 }
-                BatchStage::Collected { reply, is_release } => {
+                RequestStage::Collected { reply, is_release } => {
                     let reply = ready!(Pin::new(reply).poll(cx));
                     let ended = |_| {
                         let (verb, class) = (lua::BATCH.verb(), FailureClass::OutcomeUnknown);
@@ -249,7 +243,7 @@ impl<V: Verb> Future for BatchedRequest<V> {
                         reply => return Poll::Ready(read(verb, reply?, endpoint)),
                     };
                 }
-                BatchStage::Alone { reply, is_released } => {
+                RequestStage::Alone { reply, is_released } => {
                     let reply = match ready!(reply.as_mut().poll(cx)) {
                         // If it has failed, the next ones find the free lock at their heartbeat.
                         _ if *is_released => Value::Int(1),
@@ -260,10 +254,6 @@ impl<V: Verb> Future for BatchedRequest<V> {
             }
         }
     }
-}
-
-fn call(verb: &impl Verb) -> Call {
-    verb.call().with_write_signal(verb.written().cloned())
 }
 
 fn read<V: Verb>(
