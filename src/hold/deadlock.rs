@@ -194,14 +194,10 @@ impl NestedWait<'_> {
         claimed.await
     }
 
-    /// Gives way as the victim: its locks go to the waiters behind them, and not to itself when it tries again.
+    /// Gives way as the victim.
     async fn give_way(&self, cycle: &Cycle) -> LockError {
         let owners = cycle.blocked().map(|(wait, _)| wait.id.owner().process());
         let processes = self.core.store.processes(owners, DESCRIBED_WITHIN).await;
-        for hold in self.enclosing() {
-            // Handed off in memory, the lock might go to this very wait, which its caller may repeat at once.
-            hold.state.lock().gives_way = true;
-        }
         let cycle = blocked(cycle, self.key, &processes);
         let key = self.key.name().to_owned();
         let error = LockError::Deadlock { key, cycle };

@@ -58,9 +58,6 @@ pub(super) struct HoldState {
     pub(super) depth: Depth,
     /// The end of `min_hold`: until then the lock is held, whatever its holder does.
     min_hold_end: Option<Instant>,
-    /// Whether a wait inside it was chosen to end a deadlock. The holder may want the lock again immediately, so waiters
-    /// of other processes go first.
-    pub(super) gives_way: bool,
     /// Where it is in the schedule of its runtime.
     scheduled: Option<ScheduleKey>,
     /// The attempts to renew it that have no response yet.
@@ -155,7 +152,6 @@ impl Hold {
                 has_mirror: false,
             },
             min_hold_end: None,
-            gives_way: false,
             scheduled: None,
             attempts: None,
             is_renewed_alone: false,

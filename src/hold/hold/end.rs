@@ -39,12 +39,10 @@ impl Hold {
                 via: HandoffPath::Memory,
             };
             // A reader shares its lock. A hold that was lost, has an end of its own, or must be verified cannot be
-            // relied on. One that waits for a longer lease gets it from the store. A victim of a deadlock lets
-            // other processes go first.
+            // relied on. One that waits for a longer lease gets it from the store.
             let may_go_on = self.mode == Mode::Exclusive
                 && lease.is_open(generation)
-                && !lease.is_lengthening()
-                && !state.gives_way;
+                && !lease.is_lengthening();
             (grant, may_go_on)
         });
         metrics::hold_ended(self.key.class(), self.mode, self.began);
