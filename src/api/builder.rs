@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::error::LockError;
-use crate::base::lease_times::Grace;
 use crate::base::metrics::Classifier;
 use crate::base::options::{LockOptions, QueueOptions};
 #[cfg(feature = "tls")]
@@ -160,7 +159,7 @@ impl LocksBuilder {
     /// # }
     /// ```
     pub fn grace(mut self, grace: Duration) -> Self {
-        self.terms.grace = Grace::new(grace);
+        self.terms.grace = grace;
         self
     }
 

@@ -48,36 +48,12 @@ const _: () = assert!(RENEWALS_PER_TTL < RENEWALS_PER_SHORT_LEASE);
 /// The minimum margin. The margin of a longer lease is 1 % of it.
 const MIN_MARGIN: Duration = Duration::from_millis(5);
 
-/// How much longer a lease lasts in the store than here, at least.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Grace {
-    millis: u32,
-}
-
-impl Grace {
-    /// No more than the margin for the clocks.
-    pub(crate) const NONE: Self = Self { millis: 0 };
-
-    /// A grace in whole milliseconds, rounded up.
-    pub(crate) fn new(grace: Duration) -> Self {
-        let millis = grace.as_nanos().div_ceil(1_000_000);
-        let millis = u32::try_from(millis).unwrap_or(u32::MAX);
-        Self { millis }
-    }
-
-    pub(crate) fn duration(self) -> Duration {
-        Duration::from_millis(self.millis.into())
-    }
-}
-
-/// The deadline of a lease that was requested at `sent`.
+/// The deadline of a lease that was requested at `sent`. The lease lasts longer in the store than here, at least by the
+/// grace.
 #[inline]
-pub(crate) fn deadline(sent: Instant, lease: Duration, grace: Grace) -> Instant {
-    let mut margin = MIN_MARGIN.max(lease / 100);
+pub(crate) fn deadline(sent: Instant, lease: Duration, grace: Duration) -> Instant {
     // Not in addition: the margin for the clocks is a part of the grace.
-    if grace > Grace::NONE {
-        margin = margin.max(grace.duration());
-    }
+    let margin = MIN_MARGIN.max(lease / 100).max(grace);
     after(sent, lease.saturating_sub(margin))
 }
 
@@ -95,10 +71,10 @@ pub(crate) struct LeaseTimes {
 impl LeaseTimes {
     /// A lease of this length that counts from `sent`.
     #[inline]
-    pub(crate) fn new(sent: Instant, length: Duration, ttl: Duration, grace: Grace) -> Self {
+    pub(crate) fn new(sent: Instant, length: Duration, ttl: Duration, grace: Duration) -> Self {
         // A lock that has moved here has a short lease. The grace is no part of what can be used of it.
         let pause = if length < ttl {
-            length.saturating_sub(grace.duration()) / RENEWALS_PER_SHORT_LEASE
+            length.saturating_sub(grace) / RENEWALS_PER_SHORT_LEASE
         } else {
             ttl / RENEWALS_PER_TTL
         };
@@ -187,7 +163,7 @@ impl StoreClock {
         self,
         at: StoreTime,
         lease: Duration,
-        grace: Grace,
+        grace: Duration,
         generation: u64,
         now: Instant,
     ) -> Option<Instant> {
@@ -206,7 +182,7 @@ mod tests {
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
-    const NONE: Grace = Grace::NONE;
+    const NONE: Duration = Duration::ZERO;
 
     #[tokio::test(start_paused = true)]
     async fn the_deadline_lies_before_the_end_of_the_lease() {
@@ -225,14 +201,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_grace_is_the_margin_if_it_is_longer() {
         let sent = Instant::now();
-        assert_eq!(
-            deadline(sent, 30 * SECOND, Grace::new(4 * SECOND)),
-            sent + 26 * SECOND
-        );
-        let drift = Grace::new(Duration::from_micros(900));
+        assert_eq!(deadline(sent, 30 * SECOND, 4 * SECOND), sent + 26 * SECOND);
+        let drift = Duration::from_micros(900);
         assert_eq!(deadline(sent, SECOND, drift), deadline(sent, SECOND, NONE));
         // A short lease after a hand-off is renewed before its deadline.
-        let times = LeaseTimes::new(sent, 6 * SECOND, 30 * SECOND, Grace::new(4 * SECOND));
+        let times = LeaseTimes::new(sent, 6 * SECOND, 30 * SECOND, 4 * SECOND);
         assert_eq!(times.renewal_due, sent + SECOND / 2);
         assert_eq!(times.deadline, sent + 2 * SECOND);
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::base::error::LockError;
-use crate::base::lease_times::{Grace, RENEWALS_PER_TTL};
+use crate::base::lease_times::RENEWALS_PER_TTL;
 
 /// The options of the queues of one `Locks`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,7 +74,7 @@ pub(crate) struct LockOptions {
     /// holder dies.
     pub(crate) min_hold: Option<Duration>,
     /// How much longer the lease lasts in the store than here, at least. It is the same for all requests of a `Locks`.
-    pub(crate) grace: Grace,
+    pub(crate) grace: Duration,
     /// Whether the caller may take over the hold of another call graph in memory.
     pub(crate) may_inherit: bool,
     pub(crate) on_lost: OnLost,
@@ -94,7 +94,7 @@ impl Default for LockOptions {
             retry: None,
             max_hold: None,
             min_hold: None,
-            grace: Grace::NONE,
+            grace: Duration::ZERO,
             may_inherit: true,
             on_lost: OnLost::default(),
             mode: Mode::default(),
@@ -145,7 +145,7 @@ impl LockOptions {
 
     /// Returns the reason why no lock can have these options.
     fn contradiction(self, lease: Duration) -> Option<String> {
-        let (ttl, grace) = (self.ttl, self.grace.duration());
+        let (ttl, grace) = (self.ttl, self.grace);
         // One mistake is enough for an error. The first one that is found is named.
         let is_void = |retry: Retry| retry.attempts == 0 || retry.interval.is_zero();
         let reason = match (self.min_hold, self.max_hold) {

@@ -8,9 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::base::error::LostReason;
-use crate::base::lease_times::{
-    Grace, LeaseTimes, RENEWALS_PER_SHORT_LEASE, RENEWALS_PER_TTL, deadline,
-};
+use crate::base::lease_times::{LeaseTimes, RENEWALS_PER_SHORT_LEASE, RENEWALS_PER_TTL, deadline};
 use crate::base::timer::after;
 
 /// The minimum time from the request that last confirmed a lease to its verification after a disconnect.
@@ -38,7 +36,7 @@ pub(crate) struct Lease {
     lost: Option<LostReason>,
     /// Whether the hold has ended. A lease that was not lost by then is never lost.
     has_ended: bool,
-    grace: Grace,
+    grace: Duration,
 }
 
 impl Lease {
@@ -47,7 +45,7 @@ impl Lease {
         times: LeaseTimes,
         generation: u64,
         max_hold: Option<Duration>,
-        grace: Grace,
+        grace: Duration,
     ) -> Self {
         // An end that is too far away to represent is no end.
         let end = max_hold.and_then(|max_hold| times.confirmed.checked_add(max_hold));

@@ -142,7 +142,7 @@ impl LocalQueues {
     /// process delays the others by two heartbeats at most, or by its `min_hold`.
     fn entry(&self, terms: &LockOptions) -> QueueEntry {
         let heartbeat = self.queueing.heartbeat(terms.ttl);
-        let grant = 2 * heartbeat + terms.grace.duration();
+        let grant = 2 * heartbeat + terms.grace;
         let min_hold = terms.min_hold.unwrap_or_default();
         QueueEntry {
             inbox: self.requests.inbox(),

@@ -87,8 +87,7 @@ impl RedisStore {
         }
     }
 
-    /// Makes a request, which is sent when it is first polled. It counts as in flight until it is
-    /// dropped.
+    /// Makes a request, which is sent when it is first polled. It counts as in flight until it is dropped.
     pub(crate) fn ask<V: Verb>(&self, verb: V) -> PendingReply<V> {
         // Counted first: whether it travels with others depends on the number in flight, this one included.
         let in_flight = Batches::count(&self.batches);

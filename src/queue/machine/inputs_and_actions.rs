@@ -1,6 +1,7 @@
 //! The inputs and the actions of the machine, with what a caller wants, and what the store replies.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use smallvec::SmallVec;
 use tokio::time::Instant;
@@ -9,7 +10,6 @@ use super::grant::{Grant, HoldEnd};
 use crate::base::error::{Failure, FailureClass, LockError, StoreError};
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
-use crate::base::lease_times::Grace;
 use crate::base::options::Mode;
 use crate::store::{AcquireReply, AcquireRequest, AcquireSharedRequest, HandoffMessage};
 
@@ -22,7 +22,7 @@ pub(crate) struct AcquireSpec {
     /// The maximum number of holders of the lock, if the caller shares it.
     pub(crate) limit: Option<u32>,
     /// The minimum time by which its lease must last longer in the store than in this process.
-    pub(crate) grace: Grace,
+    pub(crate) grace: Duration,
     /// Whether the caller may continue the hold of another one.
     pub(crate) may_inherit: bool,
 }

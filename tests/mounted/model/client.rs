@@ -135,7 +135,7 @@ impl Client<'_> {
             request: machine::request(hold),
             mode: self.config.mode(hold),
             limit: self.config.limit(hold).map(u32::from),
-            grace: crate::base::lease_times::Grace::NONE,
+            grace: std::time::Duration::ZERO,
             may_inherit: self.config.mode(hold) == Mode::Exclusive,
         });
         self.step(hold.process, join);

@@ -120,7 +120,7 @@ impl Shell {
             request,
             mode,
             limit: None,
-            grace: crate::base::lease_times::Grace::NONE,
+            grace: std::time::Duration::ZERO,
             may_inherit,
         }));
     }

@@ -211,7 +211,7 @@ impl Shell {
             Ok(AcquireReply::Held { lease, .. }) => {
                 record.is_known = true;
                 record.unanswered |=
-                    deadline(reply.sent, lease, crate::base::lease_times::Grace::NONE) <= self.now;
+                    deadline(reply.sent, lease, std::time::Duration::ZERO) <= self.now;
             }
             Ok(AcquireReply::Busy { .. }) => record.is_known |= has_entry,
             Err(error) if error.failure_class() == FailureClass::OutcomeUnknown => {
