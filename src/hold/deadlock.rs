@@ -12,36 +12,63 @@
 use std::collections::HashMap;
 use std::future::{pending, poll_fn};
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::select;
 use tokio::time::Instant;
 
-use self::directory::STEPS_PER_HEARTBEAT;
-use self::publisher::Publisher;
+use self::directory::{Publisher, STEPS_PER_HEARTBEAT};
 use self::walk::{Cycle, SecondWalk, Verdict, Walk, WalkResult, WalkStep};
 use crate::base::error::{Blocked, LockError, StoreError};
 use crate::base::events;
+use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::base::process::{Process, ProcessId};
 use crate::base::timer::{after, sleep, sleep_until};
+use crate::hold::core::Core;
+use crate::hold::hold::Hold;
+use crate::hold::scope;
 use crate::store::ClaimVictim;
+use crate::store::records::{EnclosedWait, OuterHold};
 
 pub(super) mod directory;
-mod publisher;
 mod walk;
 
 #[cfg(test)]
 mod tests;
-
-pub(crate) use self::publisher::NestedWait;
 
 /// The number of repetitions of a second walk while some wait of the cycle was not published again.
 const SECOND_WALK_ATTEMPTS: u32 = 6;
 
 /// The time for which the error waits for the descriptions of the processes.
 const DESCRIBED_WITHIN: Duration = Duration::from_millis(100);
+
+/// The maximum number of enclosing holds of one call that are published. If there are more, the outermost are omitted.
+const MAX_ENCLOSING: usize = 256;
+
+/// An acquisition that may be part of a deadlock.
+pub(crate) struct NestedWait<'a> {
+    pub(crate) core: &'a Arc<Core>,
+    pub(crate) key: &'a LockKey,
+    /// The id of the hold that it will have.
+    pub(crate) hold: HoldId,
+    /// Further holds that end after it, which an acquisition of several keys already has.
+    pub(crate) acquired: &'a [Arc<Hold>],
+    /// The holds around the whole process, beginning with the outermost. Another process has acquired them, and waits
+    /// for the end of this one.
+    pub(crate) outer_holds: &'a [OuterHold],
+    pub(crate) heartbeat: Duration,
+    /// The instant at which it began.
+    pub(crate) since: Instant,
+    /// The runtime for the work that outlives it.
+    pub(crate) runtime: &'a Handle,
+    /// Whether a failure of the search was reported.
+    pub(crate) has_reported: AtomicBool,
+}
 
 /// Waits for a lock, unless that is a deadlock and this wait is chosen to give way.
 ///
@@ -203,6 +230,44 @@ impl NestedWait<'_> {
         let error = LockError::Deadlock { key, cycle };
         events::deadlock(self.key, self.hold, &error);
         error
+    }
+}
+
+impl NestedWait<'_> {
+    /// Reports the first failure of the search. Returns whether the store rejects the requests permanently.
+    fn report_failure(&self, error: &StoreError) -> bool {
+        if !self.has_reported.swap(true, Ordering::Relaxed) {
+            events::deadlock_search_failed(self.key, self.hold, error);
+        }
+        error.is_denied()
+    }
+
+    /// The holds that enclose the present poll in this process, and those that the acquisition already has.
+    fn enclosing(&self) -> Vec<Arc<Hold>> {
+        let mut holds = scope::enclosing_holds(self.core, MAX_ENCLOSING);
+        let is_new = |hold: &&Arc<Hold>| !holds.iter().any(|known| Arc::ptr_eq(known, hold));
+        let acquired = self.acquired.iter().filter(is_new);
+        let acquired: Vec<_> = acquired.cloned().collect();
+        // They come first, because they are inside all others.
+        holds.splice(..0, acquired);
+        holds
+    }
+
+    /// The record that is published for it. `None` if nothing encloses it.
+    fn record(&self) -> Option<EnclosedWait> {
+        let holds = self.enclosing();
+        let own = holds.iter().map(|hold| OuterHold {
+            hold: hold.id(),
+            key: hold.key().as_str().into(),
+        });
+        // From the innermost outwards, so that the limit omits the outermost.
+        let outer = self.outer_holds.iter().rev().cloned();
+        let enclosing: Vec<_> = own.chain(outer).take(MAX_ENCLOSING).collect();
+        (!enclosing.is_empty()).then(|| EnclosedWait {
+            id: self.hold,
+            key: self.key.as_str().into(),
+            enclosing,
+        })
     }
 }
 
