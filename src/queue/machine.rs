@@ -17,8 +17,7 @@ use crate::base::options::{Mode, QueueOptions};
 use crate::base::timer::Backoff;
 use crate::store::HandoffMessage;
 
-mod grant; // a lock that this process has: granted, held, and ended
-mod grant_and_end; // the steps that grant, hand off and end
+mod grant; // a lock that this process has: granted, handed off, and ended
 mod inputs_and_actions; // what a step is given, and what it returns
 mod send_and_reply; // the steps that send a request, and that process its reply
 mod waiters; // the waiters, and the outcome of a reply for each

@@ -1,5 +1,6 @@
 //! The waits that are published, as the searches of one `Locks` write and read them, and what the searches share: their
-//! number, and the time of the store. The publisher of a wait keeps its records in the store, and removes them at the end.
+//! number, and the time of the store. The publisher of a wait keeps its records in the store, and removes them at the
+//! end.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
