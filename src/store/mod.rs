@@ -76,6 +76,13 @@ pub(crate) enum Store {
 
 /// Requests.
 impl Store {
+    fn redis(&self) -> Option<&RedisStore> {
+        match self {
+            Self::Redis(redis) => Some(redis),
+            _ => None,
+        }
+    }
+
     /// Executes a verb.
     pub(crate) fn ask<V: Verb>(&self, verb: V) -> PendingReply<V> {
         Either::Right(match self {
@@ -88,18 +95,13 @@ impl Store {
 
     /// The property that locks must share for one request to include them: the slot in a cluster, nothing elsewhere.
     pub(crate) fn script_group(&self, key: &LockKey) -> Option<u16> {
-        match self {
-            Self::Redis(redis) => redis.servers.script_group(|| key.slot()),
-            _ => None,
-        }
+        self.redis()?.servers.script_group(|| key.slot())
     }
 
     /// The property that the published waits of owners share if one server has them.
     pub(crate) fn script_group_of_waits(&self, owner: OwnerId) -> Option<u16> {
-        match self {
-            Self::Redis(redis) => redis.servers.script_group(|| redis::waits_slot(owner)),
-            _ => None,
-        }
+        let servers = &self.redis()?.servers;
+        servers.script_group(|| redis::waits_slot(owner))
     }
 
     /// Waits until this number of replicas has what the server of the lock executed while the lock had this epoch. A
@@ -186,7 +188,8 @@ impl Store {
 impl Store {
     /// Returns whether this process may use the store. A store in Redis belongs to the process that first used it.
     pub(crate) fn belongs_to(&self, process: ProcessId) -> bool {
-        of_kind!(self, redis => redis.context.belongs_to(process), _wire => true, _ => true)
+        self.redis()
+            .is_none_or(|redis| redis.context.belongs_to(process))
     }
 
     /// Connects, unless there is a connection. A request without a connection does the same.
@@ -234,25 +237,18 @@ impl Store {
 
     /// A number of the server that responds for the lock. It is equal for the locks of one server.
     pub(crate) fn server_of(&self, key: &LockKey) -> usize {
-        match self {
-            Self::Redis(redis) => {
-                let slot = || key.slot();
-                let server = redis
-                    .servers
-                    .with_connector(slot, |it| Arc::as_ptr(it).addr());
-                // The keys whose server is not known share the permits of one server.
-                server.unwrap_or_default()
-            }
-            _ => 0,
-        }
+        let server = self.redis().and_then(|redis| {
+            let servers = &redis.servers;
+            servers.with_connector(|| key.slot(), |it| Arc::as_ptr(it).addr())
+        });
+        // The keys whose server is not known share the permits of one server.
+        server.unwrap_or_default()
     }
 
     /// Returns whether a request about the lock can be sent immediately.
     pub(crate) fn is_connected(&self, key: &LockKey) -> bool {
-        match self {
-            Self::Redis(redis) => redis.servers.is_connected(|| key.slot()),
-            _ => true,
-        }
+        self.redis()
+            .is_none_or(|redis| redis.servers.is_connected(|| key.slot()))
     }
 
     /// A count that changes whenever a connection for commands was opened. `None` if that is not known.

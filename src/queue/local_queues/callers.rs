@@ -4,8 +4,7 @@
 //! The driver of the local queue makes one lookup for all its callers. So a caller has no timer for it, and a caller
 //! that is answered before it has to wait does not take part.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
@@ -45,16 +44,13 @@ impl Caller {
     }
 }
 
-type LookupEntry = (Instant, u64, HoldId);
-
 #[derive(Default)]
 pub(crate) struct Callers {
     /// The callers with their numbers, in the order in which they joined.
     by_hold: HashMap<HoldId, (u64, Caller), RandomState>,
     joined: u64,
-    /// The lookups in the order of their times. An entry is outdated if its caller has its answer, has left, or looks
-    /// at another time.
-    lookup_queue: BinaryHeap<Reverse<LookupEntry>>,
+    /// The next lookup of each caller that waits, with the number of the caller, in the order of their times.
+    lookups: BTreeSet<(Instant, u64, HoldId)>,
 }
 
 impl Callers {
@@ -80,20 +76,39 @@ impl Callers {
             lookups,
         };
         self.joined += 1;
+        let lookup = caller.lookup_at().map(|at| (at, self.joined, waiter));
+        self.lookups.extend(lookup);
         self.by_hold.insert(waiter, (self.joined, caller));
-        self.schedule_lookup(waiter);
     }
 
     /// Removes a caller that has its answer, or no longer waits.
     pub(crate) fn remove(&mut self, waiter: HoldId) -> Option<Caller> {
-        self.by_hold.remove(&waiter).map(|(_, caller)| caller)
+        let (number, caller) = self.by_hold.remove(&waiter)?;
+        if let Some(at) = caller.lookup_at() {
+            self.lookups.remove(&(at, number, waiter));
+        }
+        Some(caller)
+    }
+
+    /// Changes a caller, and with it the time of its next lookup.
+    pub(super) fn change<T>(
+        &mut self,
+        waiter: HoldId,
+        work: impl FnOnce(&mut Caller) -> T,
+    ) -> Option<T> {
+        let (number, caller) = self.by_hold.get_mut(&waiter)?;
+        let before = caller.lookup_at();
+        let output = work(caller);
+        if let Some(at) = before {
+            self.lookups.remove(&(at, *number, waiter));
+        }
+        let lookup = caller.lookup_at().map(|at| (at, *number, waiter));
+        self.lookups.extend(lookup);
+        Some(output)
     }
 
     pub(crate) fn set_lookups(&mut self, waiter: HoldId, lookups: LookupSchedule) {
-        if let Some(caller) = self.get(waiter) {
-            caller.lookups = Some(lookups);
-            self.schedule_lookup(waiter);
-        }
+        self.change(waiter, |caller| caller.lookups = Some(lookups));
     }
 
     /// The wakers of the callers that match, in the order in which they joined.
@@ -112,19 +127,12 @@ impl Callers {
         callers.any(|(_, caller)| caller.runtime != Some(runtime))
     }
 
-    /// The time of the first lookup. Its caller may have left in the meantime.
+    /// The time of the first lookup.
     pub(super) fn next_lookup(&self) -> Option<Instant> {
-        self.lookup_queue.peek().map(|Reverse((due, ..))| *due)
+        self.lookups.first().map(|(due, ..)| *due)
     }
 
-    pub(super) fn is_lookup_due(&mut self, now: Instant) -> bool {
-        // An entry is not removed when its caller leaves or is answered, because the heap would have to be searched
-        // for it.
-        while let Some(Reverse(lookup)) = self.lookup_queue.peek()
-            && !self.is_up_to_date(lookup)
-        {
-            self.lookup_queue.pop();
-        }
+    pub(super) fn is_lookup_due(&self, now: Instant) -> bool {
         self.next_lookup().is_some_and(|due| due <= now)
     }
 
@@ -135,32 +143,14 @@ impl Callers {
         now: Instant,
     ) -> Vec<WaitReport> {
         let mut reports = Vec::new();
-        while self.is_lookup_due(now)
-            && let Some(Reverse((_, _, waiter))) = self.lookup_queue.pop()
+        while let Some(&(due, _, waiter)) = self.lookups.first()
+            && due <= now
         {
-            let lookups = self.get(waiter).and_then(|it| it.lookups.as_mut());
-            reports.extend(lookups.and_then(|lookups| lookups.note_lookup(waiter, blocking, now)));
-            self.schedule_lookup(waiter);
+            let note = |lookups: &mut LookupSchedule| lookups.note_lookup(waiter, blocking, now);
+            let report = self.change(waiter, |caller| caller.lookups.as_mut().and_then(note));
+            reports.extend(report.flatten());
         }
         reports
-    }
-
-    /// Notes the time at which a caller looks up the holder.
-    fn schedule_lookup(&mut self, waiter: HoldId) {
-        let caller = self.by_hold.get(&waiter);
-        let due = caller.and_then(|(number, caller)| Some((caller.lookup_at()?, *number, waiter)));
-        self.lookup_queue.extend(due.map(Reverse));
-        // At most half of the entries are outdated. So each of them is visited once or twice.
-        if self.lookup_queue.len() > 2 * self.by_hold.len() + 16 {
-            let mut lookups = std::mem::take(&mut self.lookup_queue);
-            lookups.retain(|Reverse(lookup)| self.is_up_to_date(lookup));
-            self.lookup_queue = lookups;
-        }
-    }
-
-    fn is_up_to_date(&self, (due, number, waiter): &LookupEntry) -> bool {
-        let caller = self.by_hold.get(waiter);
-        caller.is_some_and(|(its, caller)| its == number && caller.lookup_at() == Some(*due))
     }
 }
 

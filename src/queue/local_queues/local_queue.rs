@@ -93,10 +93,12 @@ impl LocalQueue {
         answer: Answer,
         deferred: &mut Deferred,
     ) -> Option<Answer> {
-        let caller = self.callers.get(waiter)?;
-        // The waker is called after the mutex is released.
-        deferred.wakers.extend(caller.waker.take());
-        caller.answer.replace(answer)
+        let replaced = self.callers.change(waiter, |caller| {
+            // The waker is called after the mutex is released.
+            deferred.wakers.extend(caller.waker.take());
+            caller.answer.replace(answer)
+        });
+        replaced.flatten()
     }
 
     // ---- the driver ----
