@@ -120,7 +120,7 @@ impl Shell {
             request,
             mode,
             limit: None,
-            grace: std::time::Duration::ZERO,
+            grace: Duration::ZERO,
             may_inherit,
         }));
     }
