@@ -28,7 +28,6 @@ use tokio::sync::watch;
 pub struct Proxy {
     state: Arc<watch::Sender<State>>,
     thread: Option<JoinHandle<()>>,
-    target: SocketAddr,
     port: Port,
 }
 
@@ -51,7 +50,6 @@ impl Proxy {
             return Proxy {
                 state,
                 thread: Some(thread),
-                target,
                 port,
             };
         }
@@ -187,30 +185,9 @@ impl Proxy {
         self.state.borrow().recorded.clone()
     }
 
-    /// Sends `chunk` to the server on a new connection, and returns the response.
-    ///
-    /// With a recorded chunk this is a late duplicate. There is no greeting on the new connection: a server
-    /// with a password rejects the chunk.
-    pub async fn replay(&self, chunk: &[u8]) -> Vec<u8> {
-        within(DEADLINE, "the server answers the replay", async {
-            pump::exchange(self.target, chunk).await.expect("a replay")
-        })
-        .await
-    }
-
     /// The number of connections accepted so far.
     pub fn connections(&self) -> u64 {
         self.state.borrow().accepted
-    }
-
-    /// The number of connections whose client has not hung up.
-    pub fn open(&self) -> usize {
-        self.state.borrow().open()
-    }
-
-    /// The number of bytes delivered so far in this direction.
-    pub fn bytes(&self, direction: Direction) -> u64 {
-        self.state.borrow().delivered[direction]
     }
 
     /// The number of times that a rule has been applied.

@@ -161,13 +161,11 @@ async fn deliver(
             return socket.shutdown().await;
         }
         socket.write_all(&item.bytes).await?;
-        let length = item.bytes.len() as u64;
-        shared.send_modify(|state| state.delivered[direction] += length);
     }
 }
 
 /// Sends one request on a separate connection. Returns the first bytes of its response.
-pub(super) async fn exchange(target: SocketAddr, request: &[u8]) -> io::Result<Vec<u8>> {
+async fn exchange(target: SocketAddr, request: &[u8]) -> io::Result<Vec<u8>> {
     let mut server = TcpStream::connect(target).await?;
     server.write_all(request).await?;
     let mut answer = vec![0; 64 * 1024];

@@ -46,10 +46,10 @@ pub enum Action {
     /// Loses the chunk. This is for pub/sub messages. A lost request or response leaves a stream in which all later
     /// responses belong to the wrong request.
     Lose,
-    /// Forwards the chunk and keeps a copy; see [`replay`](super::Proxy::replay).
+    /// Forwards the chunk and keeps a copy.
     Record,
     /// First executes the request on a separate connection, and then forwards it. The client gets the second response.
-    /// As with a replay, the server must not require a password.
+    /// The server must not require a password.
     Twice,
 }
 
@@ -107,7 +107,6 @@ pub(super) struct State {
     pub delays: Both<Duration>,
     pub rules: Vec<Rule>,
     pub recorded: Vec<Vec<u8>>,
-    pub delivered: Both<u64>,
     pub accepted: u64,
     pub hits: u64,
     pub refusing: bool,
@@ -116,12 +115,6 @@ pub(super) struct State {
 }
 
 impl State {
-    /// The number of clients that have not hung up.
-    pub fn open(&self) -> usize {
-        let here = |link: &&Link| link.reading[Side::Client];
-        self.links.values().filter(here).count()
-    }
-
     /// The oldest rule that matches. A rule for one chunk is used up then.
     pub fn rule_for(&mut self, direction: Direction, chunk: &[u8]) -> Option<Action> {
         let fits = |rule: &Rule| rule.direction == direction && contains(chunk, &rule.needle);
