@@ -23,7 +23,6 @@ in_memory!(
     a_closed_locks_accepts_no_new_request,
     bodies_finish_and_re_enter_their_locks,
     callers_that_wait_give_up,
-    callers_that_wait_for_several_give_back_what_they_have,
     unpolled_callers_do_not_delay_a_close,
     a_body_that_takes_too_long_is_ended_as_by_a_loss,
     spawned_work_is_waited_for,
@@ -108,17 +107,6 @@ async fn callers_that_wait_give_up(locks: Locks) {
     is_clean(closing).await;
 }
 
-async fn callers_that_wait_for_several_give_back_what_they_have(locks: Locks) {
-    let holder = locks.lock("b").await.unwrap();
-    let waiting = tokio::spawn(locks.lock_all(["a", "b", "c"]).run(async {}));
-    until_waiting(&locks, "b", 1).await;
-    let closing = closing(&locks);
-    let error = within(DEADLINE, "they give up", waiting).await;
-    assert!(error.unwrap().unwrap_err().is_closed());
-    drop(holder);
-    is_clean(closing).await;
-}
-
 /// They are neither polled nor dropped. The last one has a lock, which is given up after two heartbeats.
 async fn unpolled_callers_do_not_delay_a_close(locks: Locks) {
     let holder = locks.lock("key").await.unwrap();
@@ -191,13 +179,10 @@ async fn a_close_that_is_dropped_leaves_it_closed(locks: Locks) {
 }
 
 /// The ways in which a program ends while it has a lock.
-const ENDINGS: [&str; 8] = [
-    "the body loses a select",
+const ENDINGS: [&str; 5] = [
     "a guard is dropped",
     "a task is aborted",
     "a task still holds",
-    "a set of tasks is dropped",
-    "a timeout ends the body",
     "a guard is in a task that is not awaited",
     "a nested body is dropped",
 ];
@@ -205,13 +190,6 @@ const ENDINGS: [&str; 8] = [
 async fn end(locks: &Locks, ending: &str) {
     let hold = locks.with_lock("key", pending::<()>());
     match ending {
-        "the body loses a select" => {
-            tokio::select! {
-                biased;
-                _ = hold => {}
-                () = held(locks) => {}
-            }
-        }
         "a guard is dropped" => drop(locks.lock("key").await.unwrap()),
         "a task is aborted" => {
             let task = tokio::spawn(hold);
@@ -222,15 +200,6 @@ async fn end(locks: &Locks, ending: &str) {
             drop(tokio::spawn(hold));
             held(locks).await;
         }
-        "a set of tasks is dropped" => {
-            let mut tasks = JoinSet::new();
-            tasks.spawn(hold);
-            held(locks).await;
-        }
-        "a timeout ends the body" => {
-            let timeout = tokio::time::timeout(SOON, hold);
-            assert!(timeout.await.is_err());
-        }
         "a guard is in a task that is not awaited" => {
             let guard = locks.lock("key").await.unwrap();
             drop(tokio::spawn(async move {
@@ -239,7 +208,7 @@ async fn end(locks: &Locks, ending: &str) {
             }));
         }
         _ => {
-            let nested = locks.with_lock("key", locks.with_lock("key", pending::<()>()));
+            let nested = locks.with_lock("key", hold);
             tokio::select! {
                 biased;
                 _ = nested => {}

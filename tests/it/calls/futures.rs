@@ -1,14 +1,9 @@
 //! The futures themselves: `Send` if the body is, small however deep they nest, lazy, and with a static lifetime.
 
-use std::rc::Rc;
-
 use crate::support::in_memory;
 use reentry::{LockError, Locks, held};
 
-in_memory!(
-    nothing_happens_before_the_first_poll,
-    a_body_need_not_be_send,
-);
+in_memory!(nothing_happens_before_the_first_poll,);
 
 /// This is how users write it: each level is an `async fn` that runs an `async` block under the lock.
 #[tokio::test]
@@ -43,14 +38,4 @@ async fn nothing_happens_before_the_first_poll(locks: Locks) {
     drop((unpolled, acquire));
     guard.release().await.unwrap();
     assert!(matches!(invalid.await, Err(LockError::Misuse { .. })));
-}
-
-async fn a_body_need_not_be_send(locks: Locks) {
-    let body = async {
-        let local = Rc::new(1);
-        tokio::task::yield_now().await;
-        let nested = locks.with_lock("key", async { Rc::clone(&local) });
-        nested.await.unwrap()
-    };
-    assert_eq!(*locks.with_lock("key", body).await.unwrap(), 1);
 }

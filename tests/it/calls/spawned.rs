@@ -11,7 +11,7 @@ use reentry::__admin::{Ids as _, current_owner};
 use reentry::{FutureExt, LockError, Locks, held};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use tokio::task::{JoinHandle, LocalSet};
+use tokio::task::JoinHandle;
 
 const KEY: &str = "order:42";
 
@@ -25,7 +25,6 @@ in_memory!(
     in_current_call_without_a_lock_changes_nothing,
     a_child_keeps_its_own_chain_inside_another_lock,
     a_child_in_the_same_task_leaves_its_parents_chain_alone,
-    a_child_may_be_a_local_task,
 );
 
 /// A task below the lock that waits for a signal, and then runs `then`.
@@ -191,18 +190,4 @@ async fn a_child_in_the_same_task_leaves_its_parents_chain_alone(locks: Locks) {
     };
     locks.with_lock("order:1", body).await.unwrap();
     assert!(is_free(&locks, KEY).await && is_free(&locks, "order:1").await);
-}
-
-async fn a_child_may_be_a_local_task(locks: Locks) {
-    let set = LocalSet::new();
-    let body = set.run_until(async {
-        let plain = tokio::task::spawn_local(async { held(KEY).is_some() });
-        assert!(!plain.await.unwrap(), "it inherits nothing");
-        let nested = locks.clone();
-        let depth = async { held(KEY).unwrap().depth() };
-        let child = async move { nested.with_lock(KEY, depth).await };
-        let task = tokio::task::spawn_local(child.in_current_call());
-        task.await.unwrap().unwrap().unwrap()
-    });
-    assert_eq!(locks.with_lock(KEY, body).await.unwrap(), 2);
 }

@@ -1,9 +1,7 @@
 //! Waits that look like a deadlock and are not: no caller must give way. There are also deadlocks that are not searched
 //! for.
 
-use std::pin::pin;
-
-use super::ground::{LONG, SECOND, nest, one_and_two_processes};
+use super::ground::{LONG, SECOND, nest};
 use crate::support::classic::{Unlocked, classic_lock, classic_unlock};
 use crate::support::turns::processes;
 use crate::support::{DEADLINE, RedisServer, eventually, patient, within};
@@ -11,53 +9,7 @@ use reentry::Locks;
 use reentry::testing::Server;
 use tokio::join;
 use tokio::sync::Barrier;
-use tokio::time::{sleep, timeout};
-
-/// One branch waits for what the other process holds, which waits for what the *other* branch holds. The owners wait
-/// for each other, but the fields do not.
-#[tokio::test(start_paused = true)]
-async fn two_branches_of_one_call_graph_are_no_deadlock() {
-    for [one, other] in one_and_two_processes() {
-        let all = Barrier::new(3);
-        let holds = one.lock("held").run(async {
-            all.wait().await;
-            // Long enough for several walks.
-            sleep(40 * SECOND).await;
-        });
-        let waits = async {
-            all.wait().await;
-            one.lock("wanted").wait(LONG).run(async {}).await
-        };
-        let branches = one.lock("outer").run(async { join!(holds, waits) });
-        let elsewhere = nest(other.lock("wanted"), other.lock("held"), &all);
-        let (branches, elsewhere) = join!(branches, elsewhere);
-        let (holds, waits) = branches.unwrap();
-        holds.and(waits).and(elsewhere).unwrap();
-    }
-}
-
-/// A wait leaves the lock around it after it has seen the cycle, and before it looks once more.
-#[tokio::test(start_paused = true)]
-async fn a_wait_that_is_moved_out_of_its_lock_makes_no_victim() {
-    for [one, other] in one_and_two_processes() {
-        let outer = one.lock("a").await.unwrap();
-        let both = Barrier::new(2);
-        let moved = async {
-            let mut waiting = pin!(one.lock("b").wait(LONG).run(async {}));
-            both.wait().await;
-            // It is the last to publish, and sees the cycle.
-            sleep(SECOND / 100).await;
-            let inside = outer.scope(timeout(SECOND / 2, &mut waiting)).await;
-            assert!(inside.unwrap().is_err(), "the lock is held");
-            let outside = timeout(5 * SECOND, &mut waiting).await;
-            assert!(outside.is_err(), "{outside:?}");
-            outer.release().await.unwrap();
-            waiting.await
-        };
-        let (moved, elsewhere) = join!(moved, nest(other.lock("b"), other.lock("a"), &both));
-        moved.and(elsewhere).unwrap();
-    }
-}
+use tokio::time::sleep;
 
 /// Two call graphs wait for each other through a semaphore, and a third one has its other permit. When that is
 /// released, both continue.

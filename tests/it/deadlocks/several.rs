@@ -63,35 +63,6 @@ async fn lock_all_and_an_opposite_nesting_deadlock() {
     }
 }
 
-/// The last one to wait closes the cycle, and gives way. In this test it is the one that acquires several locks.
-#[tokio::test(start_paused = true)]
-async fn a_victim_of_lock_all_releases_all_its_locks() {
-    let locks = Locks::in_memory();
-    let first = locks.lock("b").await.unwrap();
-    let nested = async {
-        let body = async {
-            // It is behind the one that acquires several locks.
-            sleep(SECOND).await;
-            locks.lock("b").wait(LONG).run(async {}).await
-        };
-        locks.lock("a").try_run(body).await
-    };
-    let several = async {
-        let result = locks.lock_all(ALL).wait(LONG).run(async {}).await;
-        // The other one has the remaining lock.
-        until_free(&locks, "c").await;
-        result
-    };
-    let release = async {
-        sleep(10 * SECOND).await;
-        first.release().await
-    };
-    let (nested, several, released) = join!(nested, several, release);
-    nested.and(released).unwrap();
-    assert!(is_ring(&several.unwrap_err(), 2));
-    all_are_free(&locks).await;
-}
-
 /// All of them acquire the locks in one order.
 #[tokio::test(start_paused = true)]
 async fn lock_all_in_any_order_makes_no_victim() {

@@ -3,11 +3,10 @@
 use crate::support::rig::{KEY, RESPONSE_TIMEOUT};
 use crate::support::runtime::runtime;
 use crate::support::sweep::poll_times;
-use crate::support::{DEADLINE, Direction, RedisServer, Rig, eventually, until_waiting, within};
+use crate::support::{DEADLINE, Direction, Rig, eventually, within};
 use futures_util::future::join_all;
+use reentry::LockError;
 use reentry::admin::LockInfo;
-use reentry::{LockError, Locks};
-use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::select;
 
@@ -93,32 +92,6 @@ fn a_request_fails_elsewhere_when_the_runtime_of_its_connection_ends() {
         assert!(failed.await.is_err());
         is_answered(&rig).await;
     });
-}
-
-/// No clock can add them to the present time.
-#[tokio::test]
-async fn endless_timeouts_are_no_limits() {
-    let server = RedisServer::start().await;
-    let builder = Locks::builder(server.url()).wait(Duration::MAX);
-    let builder = builder
-        .connect_timeout(Duration::MAX)
-        .response_timeout(Duration::MAX);
-    let locks = builder.outage(Duration::MAX).build().await.unwrap();
-    let holder = locks.lock(KEY).await.unwrap();
-    let waiting = tokio::spawn(locks.with_lock(KEY, async {}));
-    until_waiting(&locks, KEY, 1).await;
-    holder.release().await.unwrap();
-    within(DEADLINE, "the waiter", waiting)
-        .await
-        .unwrap()
-        .unwrap();
-    locks
-        .lock_all([KEY, "stock:7"])
-        .run(async {})
-        .await
-        .unwrap();
-    let closed = locks.close(Duration::MAX);
-    assert!(within(DEADLINE, "it is closed", closed).await.is_clean());
 }
 
 /// The limit of a request covers only the time in which the server can answer, however many callers come at once. Two

@@ -4,9 +4,9 @@
 use std::time::{Duration, Instant};
 
 use crate::support::load::{Load, assert_rate};
-use crate::support::{DEADLINE, Direction, Rig, eventually, within};
+use crate::support::{DEADLINE, Rig, within};
 use futures_util::future::join_all;
-use reentry::{Locks, LocksBuilder};
+use reentry::Locks;
 use tokio::task::JoinHandle;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -67,28 +67,4 @@ async fn a_server_that_became_a_replica_is_asked_a_few_times_a_second() {
     assert_rate("commands", commands, 50, length, 8 * MANY as u64);
     rig.server.ask("REPLICAOF NO ONE").await;
     all_enter(callers).await;
-}
-
-/// The server accepts connections, and executes nothing. Each of the holders finds the connection silent at another
-/// time.
-#[tokio::test]
-async fn holders_suspect_a_silent_server_a_few_times_a_second() {
-    let options = |builder: LocksBuilder| builder.ttl(9 * SECOND).response_timeout(DEADLINE);
-    let rig = Rig::build(options).await;
-    let mut held = Vec::new();
-    rig.proxy.delay(Direction::ToClient, SECOND / 50);
-    for number in 0..50 {
-        let guard = rig.locks.lock(format!("key-{number}")).await.unwrap();
-        held.push(guard);
-    }
-    rig.proxy.delay(Direction::ToClient, Duration::ZERO);
-    rig.server.ask("CLIENT PAUSE 100000 WRITE").await;
-    let is_retried = async || rig.proxy.connections() > 2;
-    let (before, since) = (rig.proxy.connections(), Instant::now());
-    eventually(DEADLINE, "the connection is suspected", is_retried).await;
-    outage(&rig.locks).await;
-    let count = rig.proxy.connections() - before;
-    assert_rate("connections", count, 5, since.elapsed(), 20);
-    rig.server.ask("CLIENT UNPAUSE").await;
-    drop(held);
 }

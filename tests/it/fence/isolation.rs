@@ -37,20 +37,6 @@ async fn mariadb_reads_behind_the_fence_what_was_committed_before_it() {
     }
 }
 
-/// So the fence must come first.
-#[tokio::test]
-async fn mariadb_reads_an_old_snapshot_if_it_is_older_than_the_fence() {
-    for (begin, first) in [
-        ("START TRANSACTION", "; SELECT balance FROM account"),
-        ("START TRANSACTION WITH CONSISTENT SNAPSHOT", ""),
-    ] {
-        let ground = Ground::new(Database::MariaDb).await;
-        let mut new = overlap(&ground, begin, first).await;
-        new.answer().await.done();
-        assert_eq!(new.balance().await, 0, "{begin}{first}");
-    }
-}
-
 #[tokio::test]
 async fn postgres_reads_behind_the_fence_what_was_committed_before_it() {
     for (begin, first) in [
@@ -62,21 +48,6 @@ async fn postgres_reads_behind_the_fence_what_was_committed_before_it() {
         new.answer().await.done();
         assert_eq!(new.balance().await, 1, "{begin}{first}");
     }
-}
-
-/// So the fence must be a separate statement.
-#[tokio::test]
-async fn postgres_reads_an_old_snapshot_beside_the_fence() {
-    let ground = Ground::new(Database::Postgres).await;
-    let [mut old, mut new] = ground.sessions();
-    let id = ground.id(&mut new).await;
-    old.enter(KEY, 5).await.done();
-    old.add(1).await;
-    new.send("BEGIN; SELECT reentry_fence('order:42', 6), balance FROM account");
-    ground.until_waiting(&id).await;
-    old.commit().await;
-    assert_eq!(new.answer().await.done(), ["|0"]);
-    assert_eq!(new.balance().await, 1);
 }
 
 #[tokio::test]

@@ -8,7 +8,6 @@ use super::session::Session;
 on_each_database!(
     a_later_holder_waits_for_an_earlier_one_and_sees_its_work,
     an_earlier_holder_that_comes_second_is_refused,
-    an_earlier_holder_goes_on_where_a_later_one_has_rolled_back,
     a_later_holder_goes_on_where_an_earlier_one_is_undone,
     holders_that_come_at_once_commit_in_the_order_of_their_tokens,
 );
@@ -66,20 +65,6 @@ async fn an_earlier_holder_that_comes_second_is_refused(ground: Ground) {
         assert!(old.session.answer().await.is_refused());
         old.session.roll_back().await;
         assert_eq!(new.balance().await, turn);
-    }
-}
-
-/// Nothing of the later transaction was executed.
-async fn an_earlier_holder_goes_on_where_a_later_one_has_rolled_back(ground: Ground) {
-    let (mut new, mut old) = (ground.session(), Second::new(&ground).await);
-    for key in keys(&mut new).await {
-        new.enter(key, 6).await.done();
-        new.add(1).await;
-        old.come(&ground, key, 5).await;
-        new.roll_back().await;
-        old.session.answer().await.done();
-        assert_eq!(old.session.balance().await, 0);
-        old.session.commit().await;
     }
 }
 

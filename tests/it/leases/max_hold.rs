@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::told::lost;
-use reentry::{Locks, LostReason, OnLost, held};
+use reentry::{Locks, LostReason};
 use tokio::time::{Instant, sleep};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -25,25 +25,6 @@ async fn a_body_that_outlives_max_hold_is_dropped() {
         // The exit has released it, although its lease may last longer.
         assert!(locks.admin().inspect("key").await.unwrap().is_none());
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_body_that_runs_on_can_see_that_its_time_is_over() {
-    let locks = Locks::in_memory();
-    let request = locks.lock("key").max_hold(60 * SECOND);
-    let body = async {
-        let held = held("key").unwrap();
-        assert!(held.remaining() <= 30 * SECOND);
-        sleep(50 * SECOND).await;
-        assert!(held.remaining() <= 10 * SECOND);
-        assert_eq!(held.lost().await, LostReason::MaxHold);
-        // In the store the lock expires, because it is not renewed.
-        sleep(31 * SECOND).await;
-        assert!(locks.admin().inspect("key").await.unwrap().is_none());
-        "the output"
-    };
-    let output = request.on_lost(OnLost::KeepRunning).run(body).await;
-    assert_eq!(output.unwrap(), "the output");
 }
 
 /// A fixed lease: the next caller gets the lock when the TTL is over, even if this process dies.

@@ -143,23 +143,6 @@ async fn min_hold_counts_for_the_outermost_entry() {
     assert!(!is_free(&locks).await);
 }
 
-#[tokio::test(start_paused = true)]
-async fn min_hold_applies_to_each_of_several_locks() {
-    let locks = Locks::in_memory();
-    let both = locks.lock_all([KEY, "other"]).min_hold(HOUR);
-    both.run(async {}).await.unwrap();
-    for (pause, stands) in [(HOUR - SECOND, true), (2 * SECOND, false)] {
-        sleep(pause).await;
-        for key in [KEY, "other"] {
-            assert_eq!(
-                locks.admin().inspect(key).await.unwrap().is_some(),
-                stands,
-                "{key}"
-            );
-        }
-    }
-}
-
 /// Whatever ends the attempt, the locks that it had acquired are free immediately.
 #[tokio::test(start_paused = true)]
 async fn min_hold_does_not_apply_to_an_incomplete_lock_all() {

@@ -15,16 +15,6 @@ async fn a_ping_leaves_nothing(locks: Locks) {
     assert!(info.is_none());
 }
 
-#[tokio::test]
-async fn a_ping_of_a_stopped_server_is_an_outage() {
-    let server = RedisServer::start().await;
-    let locks = patient(&server).build().await.unwrap();
-    locks.ping().await.unwrap();
-    server.stop();
-    let error = locks.ping().await.unwrap_err();
-    assert!(error.is_unavailable() && error.key().is_none(), "{error}");
-}
-
 async fn a_held_lock_shows_its_holder(locks: Locks) {
     let ttl = Duration::from_secs(20);
     let body = async {

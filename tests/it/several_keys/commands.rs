@@ -1,7 +1,7 @@
 //! The cost of several locks for the server: two EVALSHA if all are free, however many, and one renewal.
 
 use crate::support::stats::Calls;
-use crate::support::{DEADLINE, RedisServer, Rig, connect, eventually, patient, until_depths};
+use crate::support::{DEADLINE, RedisServer, connect, eventually, patient, until_depths};
 use reentry::{LockError, Locks};
 use std::time::{Duration, Instant};
 
@@ -131,29 +131,6 @@ async fn an_upgrade_among_several_keys_is_refused_and_sends_nothing() {
     let reading = locks.lock("b").read().run(cost(&server, upgrade));
     let scripts = locks.with_lock("a", reading).await.unwrap();
     assert_eq!(scripts.unwrap(), 0);
-}
-
-/// They are due immediately when the connection was lost. A reader has a lease of its own.
-#[tokio::test]
-async fn several_locks_are_renewed_by_one_script_and_readers_by_one_each() {
-    let rig = Rig::start().await;
-    for (shares, renewal, in_each) in [(false, "hexists", 8), (true, "zadd", 1)] {
-        let request = rig.locks.lock_all(KEYS);
-        let request = if shares { request.read() } else { request };
-        let guard = request.await.unwrap();
-        let before = rig.server.commandstats().await;
-        rig.cut().await;
-        let called = async |name: &str| {
-            let calls = rig.server.calls_since(&before).await;
-            calls.get(name).copied().unwrap_or_default()
-        };
-        let renewed = async || called(renewal).await >= 8;
-        eventually(DEADLINE, "they are renewed", renewed).await;
-        // It may have been sent more than once, while the connection was opened.
-        assert_eq!(in_each * called("evalsha").await, called(renewal).await);
-        assert!(guard.all().iter().all(|held| !held.is_lost()));
-        guard.release().await.unwrap();
-    }
 }
 
 /// The time without a response counts for each key, not from the beginning of the acquisition.

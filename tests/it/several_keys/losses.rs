@@ -3,7 +3,7 @@
 use std::future::pending;
 use std::time::Duration;
 
-use crate::support::{DEADLINE, RedisServer, Rig, connect, eventually, within};
+use crate::support::{DEADLINE, Rig, connect, eventually, within};
 use reentry::{LockError, Locks, LostReason, OnLost, held};
 
 const KEYS: [&str; 3] = ["a", "b", "c"];
@@ -66,20 +66,6 @@ async fn the_loss_of_one_is_seen_at_each_of_them() {
     let kept = within(DEADLINE, "the loss is noticed", request.run(body)).await;
     assert_eq!(kept.unwrap(), "kept running");
     rig.server.until_clean().await;
-}
-
-#[tokio::test]
-async fn a_release_finds_the_one_that_was_lost_and_frees_the_others() {
-    let server = RedisServer::start().await;
-    let locks = connect(&server).await;
-    let guard = locks.lock_all(KEYS).await.unwrap();
-    server.ask("DEL b").await;
-    let error = guard.release().await.unwrap_err();
-    assert!(
-        matches!(&error, LockError::Lost { key, .. } if key == "b"),
-        "{error}"
-    );
-    assert_eq!(server.key_count().await, 0);
 }
 
 /// While a caller waits for one lock it has others, and learns that one of them is lost.

@@ -40,25 +40,6 @@ async fn a_service_starts_before_its_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_stopped_does_not_go_on_by_itself() {
-    let server = Server::new();
-    let locks = server.locks();
-    server.pause();
-    server.stop();
-    server.resume();
-    assert!(
-        locks
-            .admin()
-            .inspect(KEY)
-            .await
-            .unwrap_err()
-            .is_unavailable()
-    );
-    server.start();
-    assert!(locks.lock(KEY).try_acquire().await.unwrap().is_some());
-}
-
-#[tokio::test(start_paused = true)]
 async fn requests_are_executed_in_the_order_in_which_they_were_sent() {
     let server = Server::new();
     let replicas: Vec<_> = (0..5).map(|_| server.locks()).collect();
