@@ -10,7 +10,7 @@
 //!     let locks = patient_at(role.var("REDIS_URL")).build().await.unwrap();
 //!     // ... inside the body:
 //!     role.say("holding");
-//!     role.order().await;
+//!     pending::<()>().await;
 //! }
 //!
 //! #[tokio::test]
@@ -122,9 +122,9 @@ impl Child {
         within(DEADLINE, &format!("{role} says more"), said.recv()).await
     }
 
-    /// Sends the role a line, which [`Role::order`] returns there.
+    /// Sends a line to the input of the program.
     pub fn tell(&mut self, order: &str) {
-        writeln!(self.orders, "{order}").expect("the role to listen");
+        writeln!(self.orders, "{order}").expect("a program that listens");
     }
 
     /// Waits for the end of the role. Returns whether it was successful.
@@ -168,7 +168,7 @@ impl Child {
     }
 }
 
-/// The side of a role: its orders and its variables.
+/// The side of a role: its words and its variables.
 #[derive(Debug)]
 pub struct Role(());
 
@@ -188,14 +188,5 @@ impl Role {
     /// A variable that the parent has set.
     pub fn var(&self, name: &str) -> String {
         std::env::var(name).unwrap_or_else(|_| panic!("the parent sets {name}"))
-    }
-
-    /// The next line from the parent. Waits for it without a deadline, because the parent has one.
-    pub async fn order(&self) -> String {
-        // It is a thread of its own, because a runtime does not end while one of its blocking tasks reads.
-        let (sender, line) = tokio::sync::oneshot::channel();
-        std::thread::spawn(move || sender.send(std::io::stdin().lines().next()));
-        let line = line.await.expect("a reading thread");
-        line.expect("an order").expect("a readable order")
     }
 }

@@ -129,23 +129,6 @@ async fn a_server_without_replicas_confirms_nothing() {
     }
 }
 
-#[tokio::test]
-async fn a_leader_that_is_not_confirmed_waits_on() {
-    let set = SentinelSet::start().await;
-    let locks = confirmed(&set, 2, DEADLINE).await;
-    is_had(locks.lock("order:42")).await;
-    let locks = confirmed(&set, 2, SHORT).await;
-    set.nodes[1].pause();
-    let request = locks.lock("reports");
-    let leading = tokio::spawn(request.lead(async |_| 42));
-    let waited = async || set.nodes[0].commandstats().await.get("wait") >= Some(&3);
-    eventually(DEADLINE, "it has tried more than once", waited).await;
-    assert!(!leading.is_finished());
-    set.nodes[1].resume();
-    let led = within(DEADLINE, "it leads", leading).await;
-    assert_eq!(led.expect("no panic").expect("both have it"), 42);
-}
-
 /// The replicas are stopped while the callers arrive. The first one is no longer polled after that.
 #[tokio::test]
 async fn callers_share_a_wait_and_one_left_alone_delays_none() {

@@ -2,17 +2,13 @@
 
 #[cfg(feature = "tls")]
 use std::fs;
-use std::sync::Arc;
-use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use futures_util::future::{try_join, try_join_all};
 
 #[cfg(feature = "tls")]
 use crate::support::TlsRedisServer;
-use crate::support::{
-    Cut, DEADLINE, Direction, Proxy, RedisServer, eventually, patient_at, within,
-};
+use crate::support::{DEADLINE, RedisServer, eventually, patient_at, within};
 #[cfg(feature = "tls")]
 use reentry::Certificates;
 use reentry::{Locks, LocksBuilder};
@@ -22,9 +18,6 @@ use tokio::task::JoinSet;
 
 /// A lease that lasts longer than the test, so that only a release frees the lock.
 const FAR: Duration = Duration::from_secs(600);
-
-/// The response timeout of a program whose server does not answer.
-const SOON: Duration = Duration::from_secs(2);
 
 /// The number of programs of each kind.
 const PROGRAMS: usize = 20;
@@ -137,38 +130,4 @@ fn a_program_may_end_right_after_bodies_while_others_wait() {
         let entered = within(DEADLINE, "all waiters enter", waiters.join_all()).await;
         assert!(entered.iter().all(Result::is_ok), "{entered:?}");
     });
-}
-
-/// The exit is polled while its connection lives. Its releases are sent together after that, when the connection is lost
-/// and the next one gets no answer.
-#[test]
-fn an_exit_ends_in_time_although_its_connection_was_lost() {
-    let ground = two_threads();
-    let (server, proxy) = ground.block_on(async {
-        let server = RedisServer::start().await;
-        let proxy = Proxy::start(server.port());
-        (server, Arc::new(proxy))
-    });
-    let program = one_thread();
-    program.block_on(async {
-        let builder = patient_at(proxy.url())
-            .response_timeout(SOON)
-            .connect_timeout(FAR);
-        let locks = last_lines(builder, 0).await;
-        let (cut, is_cut) = channel();
-        let body = async {
-            let proxy = Arc::clone(&proxy);
-            ground.spawn(async move {
-                proxy.hold(Direction::ToClient);
-                proxy.cut_all(Cut::Reset).await;
-                cut.send(()).unwrap();
-            });
-            // The whole program stands still, so that it does not notice the end of its connection before the exit.
-            is_cut.recv().unwrap();
-        };
-        let exit = locks.lock_all(["one", "other"]).run(body);
-        within(DEADLINE, "the exit", exit).await.unwrap();
-    });
-    program.shutdown_background();
-    drop(server);
 }

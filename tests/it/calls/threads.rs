@@ -1,7 +1,5 @@
 //! P2: code that blocks its thread inside a body is still a part of the call, and code on another thread is not.
 
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use crate::support::{DEADLINE, within};
@@ -23,31 +21,10 @@ async fn nested(locks: &Locks) -> Option<u32> {
     guard.map(|guard| guard.held().depth())
 }
 
-/// An executor that knows nothing of tokio.
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let mut future = pin!(future);
-    loop {
-        match future
-            .as_mut()
-            .poll(&mut Context::from_waker(Waker::noop()))
-        {
-            Poll::Ready(output) => return output,
-            Poll::Pending => thread::yield_now(),
-        }
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn code_in_block_in_place_re_enters() {
     let locks = Locks::in_memory();
     let code = || block_in_place(|| Handle::current().block_on(nested(&locks)));
-    assert_eq!(inside(&locks, code).await, Some(2));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_executor_inside_a_body_re_enters() {
-    let locks = Locks::in_memory();
-    let code = || block_on(nested(&locks));
     assert_eq!(inside(&locks, code).await, Some(2));
 }
 

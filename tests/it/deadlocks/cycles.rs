@@ -134,20 +134,3 @@ async fn a_deadlock_through_an_in_memory_hand_off_is_found() {
     let error = victim([one, other]);
     assert!(is_ring(&error, 2), "{error}");
 }
-
-/// The lock cannot end before the work that was spawned inside it.
-#[tokio::test(start_paused = true)]
-async fn spawned_work_can_deadlock() {
-    let locks = Locks::in_memory();
-    let both = Barrier::new(2);
-    let one = async {
-        let body = async {
-            both.wait().await;
-            let inner = locks.lock("b").wait(LONG).run(async {});
-            reentry::spawn(inner).await.unwrap().and_then(|ended| ended)
-        };
-        locks.lock("a").try_run(body).await
-    };
-    let (one, other) = join!(one, nest(locks.lock("b"), locks.lock("a"), &both));
-    assert!(is_ring(&victim([one, other]), 2));
-}

@@ -54,7 +54,6 @@ on_both_grounds!(
     a_lock_is_kept_if_its_lease_lasts_longer: ALL,
     outputs_are_returned_and_the_locks_are_free_in_the_end: ALL,
     a_restart_without_data_is_noticed_at_once: [Down],
-    what_is_under_way_ends_with_the_connection: [Silent],
 );
 
 fn impatient(builder: LocksBuilder) -> LocksBuilder {
@@ -315,15 +314,4 @@ async fn a_restart_without_data_is_noticed_at_once(ground: Ground) {
     }
     ground.assert_within(start.elapsed(), SECOND);
     is_free(&b, KEY).await;
-}
-
-async fn what_is_under_way_ends_with_the_connection(ground: Ground) {
-    let patient = |builder: LocksBuilder| builder.response_timeout(FAR);
-    let [a, _] = ground.replicas(patient).await;
-    ground.begin(&a).await;
-    let asking = tokio::spawn(async move { ask(&a).await.0 });
-    tokio::task::yield_now().await;
-    ground.kill();
-    let is_open = within(DEADLINE, "its end", asking).await;
-    assert!(is_open.unwrap(), "{:?}", ground.trouble);
 }

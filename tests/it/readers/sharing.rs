@@ -2,49 +2,17 @@
 
 use std::sync::Arc;
 
-use crate::support::{RedisServer, connect, depths, in_memory, until_depths, until_waiting};
+use crate::support::{RedisServer, connect, depths, in_memory, until_depths};
 use reentry::__admin::Ids as _;
 use reentry::{LockError, Locks, held};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
 in_memory!(
-    a_read_that_does_not_wait_enters_beside_others_and_not_behind_a_writer,
     a_nested_read_re_enters_a_read,
     a_read_under_a_write_stays_exclusive,
     a_write_under_a_read_is_refused_at_once,
 );
-
-/// Each reader shows its own hold.
-async fn a_read_that_does_not_wait_enters_beside_others_and_not_behind_a_writer(locks: Locks) {
-    let read = || locks.lock("key").read().no_wait();
-    let mut guards = Vec::new();
-    for _ in 0..10 {
-        guards.push(read().await.unwrap());
-    }
-    let info = locks.admin().inspect("key").await.unwrap().unwrap();
-    let first = guards[0].held();
-    assert!(first.is_shared() && info.is_shared);
-    assert_eq!(info.token, Some(first.fencing_token()));
-    let shown = info.holders.iter().map(|holder| holder.hold_id.clone());
-    let mut shown: Vec<_> = shown.collect();
-    let held = guards
-        .iter()
-        .map(|guard| guard.held().hold_id().to_string());
-    let mut held: Vec<_> = held.collect();
-    shown.sort();
-    held.sort();
-    assert_eq!(shown, held);
-    assert!(info.holders.iter().all(|holder| holder.remaining.is_some()));
-    let writer = tokio::spawn(locks.with_lock("key", async {}));
-    until_waiting(&locks, "key", 1).await;
-    let late = read().await;
-    assert!(matches!(late, Err(LockError::Busy { .. })), "{late:?}");
-    for guard in guards {
-        guard.release().await.unwrap();
-    }
-    writer.await.unwrap().unwrap();
-}
 
 async fn a_nested_read_re_enters_a_read(locks: Locks) {
     let nested = async {

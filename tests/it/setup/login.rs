@@ -1,10 +1,8 @@
 //! A user and a password that are not in the URL.
 
-use std::time::Duration;
-
 use reentry::{LockError, LocksBuilder};
 
-use crate::support::{DEADLINE, RedisServer, patient_at, within};
+use crate::support::{RedisServer, patient_at};
 
 const SECRET: &str = "hunter2/@:%?#+";
 
@@ -40,25 +38,4 @@ async fn login_replaces_the_login_of_the_url() {
     let error = refused.unwrap_err();
     assert!(matches!(error, LockError::Misuse { .. }), "{error:?}");
     assert!(!format!("{error} {error:?}").contains("guess"));
-}
-
-/// All connections log in, and choose the database: those for commands, and those for messages.
-#[tokio::test]
-async fn waiters_with_a_login_get_messages() {
-    let server = server().await;
-    let url = format!("redis://127.0.0.1:{}/3", server.port());
-    let builder = patient_at(url).login("app", SECRET).wait(Duration::MAX);
-    let build = async || builder.clone().build().await.unwrap();
-    let (holder, waiter) = (build().await, build().await);
-    let guard = holder.lock("order:42").await.unwrap();
-    let keyspace = server.ask("INFO keyspace").await;
-    assert!(
-        keyspace.contains("db3:") && !keyspace.contains("db0:"),
-        "{keyspace}"
-    );
-    let waiting = tokio::spawn(async move { waiter.lock("order:42").await.map(drop) });
-    server.until_listening(2).await;
-    guard.release().await.unwrap();
-    let entered = within(DEADLINE, "the waiter enters", waiting).await;
-    entered.unwrap().unwrap();
 }

@@ -108,27 +108,3 @@ async fn a_process_has_one_record_that_lives_a_day_and_comes_back() {
     };
     eventually(DEADLINE, "the next connection describes it", is_back).await;
 }
-
-/// A server that delays writes, as during a failover, delays no connection.
-#[tokio::test]
-async fn a_connection_does_not_wait_until_its_process_is_described() {
-    let server = RedisServer::start().await;
-    server.ask("CLIENT PAUSE 100000 WRITE").await;
-    let _locks = patient(&server).build().await.unwrap();
-    assert!(records(&server).await.is_empty());
-    server.ask("CLIENT UNPAUSE").await;
-    until_described(&server).await;
-}
-
-#[tokio::test]
-async fn every_connection_for_commands_is_named_after_its_process() {
-    let server = RedisServer::start().await;
-    let locks = patient(&server).build().await.unwrap();
-    let _guard = locks.lock("order:42").await.unwrap();
-    let waiter = patient(&server).build().await.unwrap();
-    let waiting = tokio::spawn(async move { waiter.lock("order:42").await.map(drop) });
-    // The driver gives no name to a connection that only receives messages.
-    let is_named = async || server.command_connections().await == 2;
-    eventually(DEADLINE, "all connections have their names", is_named).await;
-    waiting.abort();
-}

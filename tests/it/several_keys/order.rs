@@ -3,13 +3,10 @@
 
 use std::sync::Arc;
 
-use crate::support::{DEADLINE, Section, in_memory, until_free, until_waiting, within};
+use crate::support::{DEADLINE, Section, in_memory, until_waiting, within};
 use reentry::Locks;
 
-in_memory!(
-    callers_in_this_process_are_not_overtaken,
-    a_caller_that_comes_during_the_request_is_next,
-);
+in_memory!(callers_in_this_process_are_not_overtaken,);
 
 /// A lock that is free, and that a caller of this process waits for, is not acquired before that caller.
 async fn callers_in_this_process_are_not_overtaken(locks: Locks) {
@@ -29,21 +26,4 @@ async fn callers_in_this_process_are_not_overtaken(locks: Locks) {
     first.unwrap().unwrap();
     let second = within(DEADLINE, "the second enters", second).await;
     assert_eq!(second.unwrap().unwrap(), 1);
-}
-
-async fn a_caller_that_comes_during_the_request_is_next(locks: Locks) {
-    let both = || locks.lock_all(["a", "b"]);
-    for round in 0..20 {
-        let several = tokio::spawn(both().run(async {}));
-        // It joins at another moment each time.
-        for _ in 0..round {
-            tokio::task::yield_now().await;
-        }
-        let other = within(DEADLINE, "it enters", locks.with_lock("b", async {}));
-        other.await.unwrap();
-        let several = within(DEADLINE, "they enter", several).await;
-        several.unwrap().unwrap();
-        assert!(both().try_acquire().await.unwrap().is_some());
-        until_free(&locks, "a").await;
-    }
 }

@@ -99,14 +99,6 @@ impl Ground {
         }
     }
 
-    /// Ends the server. Requests that it has not answered fail. It may be paused.
-    pub(super) fn kill(&self) {
-        match &self.servers {
-            InMemory(server) => server.stop(),
-            OnRedis(server, _) => server.stop(),
-        }
-    }
-
     pub(super) async fn restart_empty(&self) {
         match &self.servers {
             InMemory(server) => {
