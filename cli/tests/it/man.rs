@@ -7,13 +7,6 @@ use tempfile::TempDir;
 use crate::program::ended;
 
 #[test]
-fn without_a_folder_the_page_is_printed() {
-    let ended = ended(&["man"]);
-    assert_eq!((ended.code, &*ended.err), (Some(0), ""));
-    assert!(ended.out.contains(".TH reentry 1"), "{}", ended.out);
-}
-
-#[test]
 fn into_a_folder_each_subcommand_has_its_page() {
     let folder = TempDir::new().unwrap();
     let man = folder.path().join("share/man1");

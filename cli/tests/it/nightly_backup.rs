@@ -115,19 +115,6 @@ async fn another_machine_continues_when_the_first_one_dies() {
 }
 
 #[tokio::test]
-async fn a_backup_under_another_lock_takes_its_own() {
-    let server = RedisServer::start().await;
-    let folders = Folders::new();
-    let line =
-        r#"exec reentry run -k night -- sh -c 'echo "$REENTRY_TOKEN"; exec "$0" "$@"' "$0" "$@""#;
-    let ended = ended_of(&mut folders.command_in(&server, line));
-    assert_eq!((ended.code, &*ended.err), (Some(0), ""));
-    let token = fs::read_to_string(folders.target.path().join("token")).unwrap();
-    let [own, around] = [&token, &ended.out].map(|it| it.trim().parse::<u64>().unwrap());
-    assert!(own > around, "{own}, {around}");
-}
-
-#[tokio::test]
 async fn an_older_token_replaces_no_newer_backup() {
     let server = RedisServer::start().await;
     let folders = Folders::new();
@@ -136,15 +123,4 @@ async fn an_older_token_replaces_no_newer_backup() {
     assert_eq!(ended.code, Some(1));
     assert!(ended.err.contains("is older than"), "{}", ended.err);
     assert_eq!(folders.files(), ["token"]);
-}
-
-#[tokio::test]
-async fn a_backup_that_lost_its_lock_leaves_nothing_unfinished() {
-    let server = RedisServer::start().await;
-    let locks = locks_at(&server).await;
-    let folders = Folders::new();
-    let mut backup = folders.begun(&server).await;
-    assert!(locks.admin().force_release(folders.key()).await.unwrap());
-    assert_eq!(backup.code().await, Some(123));
-    assert_eq!(folders.files(), ["bin"]);
 }

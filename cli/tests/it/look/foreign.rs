@@ -65,16 +65,3 @@ async fn texts_from_a_server_are_escaped() {
         assert!(!has_orders(&ended.err), "{ended:?}");
     }
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn columns_are_aligned_next_to_wide_characters() {
-    let server = RedisServer::start().await;
-    let locks = process(&server).await;
-    let _guards = [hold(&locks, "注文書").await, hold(&locks, "order").await];
-    let listed = run(&server.url(), &["ls", "--sort", "key"]).await;
-    let lines: Vec<_> = listed.out.lines().collect();
-    // Six cells, as for the key of three letters.
-    assert!(lines[0].starts_with("KEY     MODE"), "{listed:?}");
-    assert!(lines[1].starts_with("order   exclusive"), "{listed:?}");
-    assert!(lines[2].starts_with("注文書  exclusive"), "{listed:?}");
-}

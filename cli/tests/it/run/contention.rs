@@ -79,18 +79,6 @@ async fn a_lock_is_kept_for_its_least_time() {
     assert!(listed.contains("job  kept "), "{listed}");
 }
 
-#[tokio::test]
-async fn a_lock_that_is_still_used_is_not_shown_as_kept() {
-    let server = RedisServer::start().await;
-    let options = ["-k", "job", "--min-hold", "1h"];
-    let mut run = Running::start(&mut script_at(&server, &options, STAY));
-    run.says("inside").await;
-    let shown = ended_of(&mut reentry_at(&server, &["show", "job"])).out;
-    assert!(shown.starts_with("job is held, exclusive\n"), "{shown}");
-    leave(&mut run);
-    assert_eq!(run.code().await, Some(1));
-}
-
 /// The command may exist on another machine.
 #[tokio::test]
 async fn a_lock_is_not_kept_for_a_command_that_did_not_run() {

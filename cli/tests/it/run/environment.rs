@@ -38,18 +38,6 @@ async fn a_verbose_run_says_what_it_waits_for_and_has() {
     assert_eq!(ended.err, expected);
 }
 
-#[tokio::test]
-async fn of_several_keys_each_has_a_line() {
-    let server = RedisServer::start().await;
-    let ended = ended_of(&mut script_at(&server, &["-k", "b", "-k", "a"], TELL));
-    let lines: Vec<_> = ended.out.lines().collect();
-    assert_eq!(lines.len(), 5, "{lines:?}");
-    let mut keys = [lines[0], lines[1]];
-    keys.sort_unstable();
-    assert_eq!(keys, ["a", "b"]);
-    assert!(lines[2].parse::<u64>().is_ok() && lines[3].parse::<u64>().is_ok());
-}
-
 /// It would wait for the enclosing run, which waits for it.
 #[tokio::test]
 async fn a_run_inside_of_one_for_the_same_key_fails_at_once() {

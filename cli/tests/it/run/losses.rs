@@ -1,9 +1,8 @@
 //! The lock is lost, or `reentry run` itself is killed: the command ends with all its processes.
 
-use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 
-use crate::program::{Running, locks_at, reentry, script_at};
+use crate::program::{Running, locks_at, script_at};
 use crate::support::server::RedisServer;
 use crate::support::wait::{DEADLINE, eventually};
 
@@ -93,21 +92,6 @@ async fn a_loss_that_only_the_release_finds_is_reported() {
     server.ask("FLUSHALL").await;
     drop(run.input.take());
     assert_eq!(run.code().await, Some(123));
-}
-
-/// Its guard was never told which process is the command. It knows only the hold in the environment.
-#[cfg(target_os = "linux")]
-#[tokio::test]
-async fn a_guard_without_instructions_ends_all_processes_of_the_hold() {
-    let hold = format!("{}:1", std::process::id());
-    let mut command = Command::new("sh");
-    command.args(["-c", FAMILY]).env("REENTRY_HOLD", &hold);
-    let mut command = Running::start(&mut command);
-    command.says("up").await;
-    let mut guard = Running::start(&mut reentry(&["guard-of-run", &hold, "1h"]));
-    drop(guard.input.take());
-    assert_eq!(command.end().await.signal(), Some(15));
-    assert_eq!(command.rest().await, [""; 0]);
 }
 
 /// The lease continues for a while. The command must not continue for longer.

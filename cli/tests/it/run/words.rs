@@ -1,6 +1,6 @@
 //! How the key and the command are written: with `--key` or as the first word, with `--` or without, as a line.
 
-use crate::program::{Ended, Running, ended_of, locks_at, reentry_at, with_errors};
+use crate::program::{Ended, Running, ended_of, reentry_at, with_errors};
 use crate::support::server::RedisServer;
 
 fn run(server: &RedisServer, words: &[&str]) -> Ended {
@@ -58,29 +58,4 @@ async fn a_quiet_run_explains_only_a_code_of_its_own() {
     // The release gets no response, and the exit code is that of the command.
     assert_eq!(run.code().await, Some(3));
     assert_eq!(run.rest().await, ["mine"]);
-}
-
-#[tokio::test]
-async fn a_quiet_run_says_why_its_lock_is_lost_and_its_guard_is_silent() {
-    let server = RedisServer::start().await;
-    let locks = locks_at(&server).await;
-    let options = [
-        "run",
-        "-q",
-        "a",
-        "--",
-        "sh",
-        "-c",
-        "echo up; exec sleep 1000",
-    ];
-    let mut run = Running::start(&mut with_errors(&reentry_at(&server, &options)));
-    run.says("up").await;
-    assert!(locks.admin().force_release("a").await.unwrap());
-    assert_eq!(run.code().await, Some(123));
-    assert!(run.rest().await.concat().contains("`a`"));
-
-    let mut run = Running::start(&mut with_errors(&reentry_at(&server, &options)));
-    run.says("up").await;
-    run.kill();
-    assert_eq!(run.rest().await, [""; 0]);
 }
