@@ -207,9 +207,6 @@ impl LocalQueues {
         for report in deferred.reports {
             report.emit(key);
         }
-        if deferred.check_subscription {
-            self.store().check_subscription();
-        }
         if deferred.releases.is_empty() && deferred.driver.is_none() {
             return;
         }

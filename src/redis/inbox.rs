@@ -15,7 +15,7 @@ use futures_util::StreamExt;
 use redis::Value;
 use redis::aio::{PubSub, PubSubSink, PubSubStream};
 use tokio::select;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::connector::Connector;
@@ -27,7 +27,7 @@ use crate::base::background::AbortOnDrop;
 use crate::base::error::StoreError;
 use crate::base::events::{self, WarnLimiter};
 use crate::base::sync::{Mutex, OnDrop};
-use crate::base::timer::{Backoff, sleep};
+use crate::base::timer::{Backoff, sleep, timeout};
 
 /// The time after which a subscription counts as settled: it is then repeated immediately when it dies. The shortest
 /// pause is equally long, so that no two attempts of one task are closer together.
@@ -39,6 +39,10 @@ const MAX_SUBSCRIBE_PAUSE: Duration = Duration::from_secs(1);
 /// The pause after the subscription was rejected, for example because the user may not subscribe. The inbox is needed
 /// as long as there are locks, and each attempt opens a connection.
 const REJECTED_PAUSE: Duration = Duration::from_secs(10);
+
+/// The time between two checks of a subscription. It is shorter than the time after which a firewall or a balancer forgets
+/// a connection without traffic.
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The receiver of messages.
 pub(crate) trait MessageHandler: Send + Sync {
@@ -65,8 +69,6 @@ struct SubscriberContext {
     servers: Servers,
     connectors: Arc<ConnectorContext>,
     stage: Mutex<InboxStage>,
-    /// Notified when the subscription must be checked.
-    check: Notify,
     /// Selects the failures that are warned of.
     failures: WarnLimiter,
 }
@@ -87,7 +89,6 @@ impl Inbox {
             servers,
             connectors,
             stage: Mutex::new(InboxStage::Opening),
-            check: Notify::default(),
             failures: WarnLimiter::default(),
         };
         Self {
@@ -118,11 +119,6 @@ impl Inbox {
     /// Closes the inbox. The next waiter would open it again.
     pub(crate) fn close(&self) {
         drop(self.task.lock().take());
-    }
-
-    /// Checks the subscription. If its connection is dead, the subscription is repeated over another one.
-    pub(crate) fn check(&self) {
-        self.context.check.notify_one();
     }
 }
 
@@ -223,7 +219,7 @@ impl Subscriber {
     }
 
     /// Waits until the connection is found to be dead, or the connection for commands leads to another server. Both are
-    /// checked when a connection for commands was lost, and when a message should have arrived.
+    /// checked every few seconds, and when a connection for commands was lost.
     async fn until_dead(
         &self,
         connector: &Arc<Connector>,
@@ -231,14 +227,9 @@ impl Subscriber {
         mut generations: watch::Receiver<u64>,
         requests: &mut PubSubSink,
     ) {
-        let SubscriberContext {
-            connectors, check, ..
-        } = &*self.context;
         loop {
-            select! {
-                () = check.notified() => {}
-                _ = generations.changed() => {}
-            }
+            // Without messages, nothing else shows that the network between has forgotten the connection.
+            let _ = timeout(CHECK_INTERVAL, generations.changed()).await;
             // Without a connection for commands, the next attempt has to wait for one anyway.
             let Ok(present) = connector.connection().await else {
                 return;
@@ -248,7 +239,8 @@ impl Subscriber {
                 return;
             }
             // Any answer shows that the connection works, even that the user may not send a PING.
-            let pong = with_timeout(connectors.timeouts.response, requests.ping::<Value>());
+            let limit = self.context.connectors.timeouts.response;
+            let pong = with_timeout(limit, requests.ping::<Value>());
             if pong.await.is_err() {
                 return;
             }

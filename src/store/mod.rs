@@ -177,11 +177,6 @@ impl Store {
             Self::Behind(wire) => wire.watch(holders),
         }
     }
-
-    /// Checks the inbox, after a waiter had to send a request although a message should have arrived.
-    pub(crate) fn check_subscription(&self) {
-        of_kind!(self, redis => redis.check_subscription(), wire => wire.check_subscription(), _ => ());
-    }
 }
 
 /// Connections.

@@ -139,10 +139,6 @@ impl RedisStore {
         self.context.describes_itself.store(true, Relaxed);
     }
 
-    pub(crate) fn check_subscription(&self) {
-        self.inbox.iter().for_each(Inbox::check);
-    }
-
     pub(crate) fn close(&self) {
         self.servers.close();
         self.inbox.iter().for_each(Inbox::close);

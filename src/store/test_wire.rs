@@ -39,8 +39,6 @@ pub(crate) trait Wire: Send + Sync {
         self.store().watch(holders);
     }
 
-    fn check_subscription(&self) {}
-
     fn confirm(&self) -> Confirmation {
         Confirmation::Confirmed
     }

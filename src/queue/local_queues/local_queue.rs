@@ -82,7 +82,6 @@ impl LocalQueue {
                 let granted = self.answer(waiter, Err(Denied::PassedOver), deferred);
                 deferred.return_grant(granted);
             }
-            Action::CheckSubscription => deferred.check_subscription = true,
         }
     }
 
@@ -202,7 +201,6 @@ pub(crate) struct Deferred {
     pub(super) driver: Option<Arc<Notify>>,
     /// The releases that no caller waits for.
     pub(crate) releases: Vec<HoldEnd>,
-    pub(super) check_subscription: bool,
     /// The reports of callers that wait for long.
     pub(super) reports: Vec<WaitReport>,
 }

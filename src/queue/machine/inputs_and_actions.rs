@@ -99,8 +99,6 @@ pub(crate) enum Action {
     Deny(HoldId, Denied),
     /// Takes back the lock of a waiter that has not claimed it, and releases it.
     PassOver(HoldId),
-    /// Checks the subscription, because a message should have arrived before the request that brought the lock.
-    CheckSubscription,
 }
 
 /// The actions of one step. Most steps have at most one.

@@ -202,13 +202,6 @@ impl WaitMachine {
             outcomes.push((*hold, outcome));
         }
 
-        // The request was sent only because it was due, and has brought the lock. So a message has not arrived.
-        let is_held = |(_, outcome): &(_, WaitOutcome)| matches!(outcome, WaitOutcome::Held(_));
-        let is_message_missing = request.was_due && request.message.is_none();
-        if is_message_missing && outcomes.iter().any(is_held) {
-            step.actions.push(Action::CheckSubscription);
-        }
-
         // What the store may have of those that have left is released.
         let known = request.left.iter().filter(|waiter| waiter.is_known());
         let releases = known.map(|waiter| Action::Release(waiter.release(step.now)));
@@ -216,7 +209,7 @@ impl WaitMachine {
 
         // Those that still wait get their outcome. Waiters that have the lock come first, so that it is known who else
         // may enter.
-        outcomes.sort_by_key(|outcome| !is_held(outcome));
+        outcomes.sort_by_key(|(_, outcome)| !matches!(outcome, WaitOutcome::Held(_)));
         for (hold, outcome) in outcomes {
             if self.waiters.get(hold).is_some() {
                 self.apply_outcome(hold, outcome, step);

@@ -88,8 +88,8 @@ async fn turns_continue_while_every_inbox_is_killed_when_it_opens() {
     assert_eq!(queued(&server).await, 0);
 }
 
-/// A connection that is open and delivers nothing. The first missing message causes a doubt, and an unanswered PING
-/// confirms it.
+/// A connection that is open and delivers nothing. An unanswered PING shows it, and meanwhile the heartbeat brings the
+/// lock.
 #[tokio::test]
 async fn a_silent_inbox_is_noticed_and_opened_again() {
     let server = RedisServer::start().await;

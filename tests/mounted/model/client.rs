@@ -76,7 +76,6 @@ impl Client<'_> {
                 granted.into_iter().for_each(|hold| self.give_back(hold));
             }
             Action::Deny(waiter, denied) => unreachable!("{waiter:?}: {denied:?}"),
-            Action::CheckSubscription => {}
         }
         None
     }

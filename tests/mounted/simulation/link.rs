@@ -292,12 +292,6 @@ impl store::Wire for Link {
 
     fn watch(&self, _: Weak<dyn ForcedReleaseListener>) {}
 
-    fn check_subscription(&self) {
-        if let Some(mailbox) = &*self.0.mailbox.lock() {
-            mailbox.check_subscription();
-        }
-    }
-
     /// The requests in flight may still be answered.
     fn suspect(&self, _since: Instant) {
         self.0.replace_connection();

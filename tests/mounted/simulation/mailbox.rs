@@ -12,6 +12,9 @@ use super::climate::{hold_up, one_in, reconnection, travel};
 use super::wire::Wire;
 use crate::store::{HandoffMessage, MessageListener};
 
+/// As that of a real inbox.
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
+
 pub(super) struct Mailbox {
     wire: Weak<Wire>,
     listener: Weak<dyn MessageListener>,
@@ -86,15 +89,16 @@ impl Mailbox {
         self.connected.load(Relaxed) && !self.deaf.load(Relaxed)
     }
 
-    pub(super) fn deafen(&self) {
+    /// Its connection is dead, which is detected when it is checked.
+    pub(super) fn deafen(self: &Arc<Self>) {
         self.deaf.store(true, Relaxed);
-    }
-
-    /// A dead connection is detected when it is checked.
-    pub(super) fn check_subscription(&self) {
-        if self.deaf.load(Relaxed) {
-            self.cut();
-        }
+        let mailbox = Arc::clone(self);
+        drop(tokio::spawn(async move {
+            sleep(CHECK_INTERVAL).await;
+            if mailbox.deaf.load(Relaxed) {
+                mailbox.cut();
+            }
+        }));
     }
 
     fn deliver(&self, message: HandoffMessage, after: Duration) {

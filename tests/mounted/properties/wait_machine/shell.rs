@@ -296,7 +296,6 @@ impl Shell {
                 self.set(waiter, Caller::Gone);
                 return Some(hold);
             }
-            Action::CheckSubscription => {}
         }
         None
     }
