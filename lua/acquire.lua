@@ -1,15 +1,13 @@
 -- KEYS: 1 lock (hash), 2 queue (zset): the processes that wait, 3 entries (hash): what they wait for
--- ARGV: 1 hold, 2 ttl; only of a caller that waits: 3 inbox, 4 lease, 5 life, 6 id
+-- ARGV: 1 hold, 2 ttl; only of a caller that waits: 3 inbox, 4 lease, 5 life
 -- returns one of
 --   token: the lock was free, and this hold has it for the TTL; no process waits
 --   {1, token, lease in ms, time in µs}: this hold has the lock
 --   {0, remaining ms or -1, time in µs}: another hold has the lock, or a process is ahead
 --   {-1}: this hold has ended
 -- hold: the hold id. ttl: the TTL in ms. The token is the time in µs.
--- inbox: the channel of the waiting process. lease: the lease in ms of a lock that is handed to it.
--- life: how long its entry in the queue is kept, in ms.
--- id: the UUID of the inbox, if it gets a message when another process begins to wait while its process
---   holds the lock; else ''.
+-- inbox: the channel of the waiting process. It also gets a message when another process begins to wait while it holds
+--   the lock. lease: the lease in ms of a lock that is handed to it. life: how long its entry in the queue is kept, in ms.
 
 -- The usual case, kept short: the lock is free, and no process waits. Tombstones of other holds do not matter.
 if redis.call('EXISTS', KEYS[1], KEYS[2]) == 0
@@ -18,8 +16,8 @@ if redis.call('EXISTS', KEYS[1], KEYS[2]) == 0
   and not redis.call('ZSCORE', KEYS[2], 'x' .. ARGV[1]) then
   local time = redis.call('TIME')
   local token = time[1] .. ' ' .. time[2]
-  if ARGV[6] and ARGV[6] ~= '' then
-    token = token .. ' ' .. ARGV[6]
+  if ARGV[3] then
+    token = token .. ' ' .. string.sub(ARGV[3], #'reentry:inbox:' + 1)
   end
   redis.call('HSET', KEYS[1], ARGV[1], '1', 'mode', token)
   local set = redis.pcall('PEXPIRE', KEYS[1], ARGV[2])
@@ -34,8 +32,8 @@ end
 -- All other cases. A function, so that the usual case does not create those of the parts.
 local function general()
   local lock, queue, entries = 1, 2, 3
-  local hold, ttl, inbox, lease, life, id = unpack(ARGV)
-  id = id ~= '' and id or nil
+  local hold, ttl, inbox, lease, life = unpack(ARGV)
+  local id = inbox and string.sub(inbox, #'reentry:inbox:' + 1)
   -- include token
   -- include queue
   -- include readers
@@ -74,8 +72,7 @@ local function general()
     end
 
     if inbox then
-      local entry = hold .. ' ' .. lease
-      enter_queue(inbox, id and entry .. ' ' .. id or entry, now, life, holder)
+      enter_queue(inbox, hold .. ' ' .. lease .. ' ' .. id, now, life, holder)
     end
     if is_free or is_shared then
       remaining = math.max(remaining, admit(now, is_free and now) or remaining)

@@ -6,8 +6,8 @@
 -- shared: the number of releases of readers, which come first, with the readers of one lock as one release. releases:
 --   the number of releases of exclusive holds. The other requests take free locks. The token is the time in µs.
 -- ttl: the TTL in ms of the locks that are taken.
--- id: the UUID of the inbox, if it gets a message when another process begins to wait while its process holds the lock;
---   else ''.
+-- id: the UUID of the inbox, which gets a message when another process begins to wait while its process holds the lock;
+--   '' for callers that do not wait.
 -- hold: the hold id; of readers all of them, joined by commas. A hold that is released has left nothing else in the
 --   store.
 

@@ -148,7 +148,6 @@ impl LocalQueues {
             inbox: self.requests.inbox(),
             grant: grant.max(min_hold).min(terms.ttl),
             life: 2 * heartbeat,
-            hears_contended: true,
         }
     }
 }

@@ -44,15 +44,6 @@ pub(crate) struct QueueEntry {
     pub(crate) grant: Duration,
     /// The time for which its place is kept after the last request.
     pub(crate) life: Duration,
-    /// Whether the process gets a message, while it holds the lock, when another process begins to wait.
-    pub(crate) hears_contended: bool,
-}
-
-impl QueueEntry {
-    /// The inbox, if it gets a message when another process begins to wait.
-    pub(crate) fn contended_inbox(self) -> Option<InboxId> {
-        self.hears_contended.then_some(self.inbox)
-    }
 }
 
 /// The message that a lock has moved to holds that were waiting.

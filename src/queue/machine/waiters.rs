@@ -189,9 +189,6 @@ impl Waiter {
         is_contended: bool,
         via: HandoffPath,
     ) -> Grant {
-        // The store sends messages only to holders that have named their inbox.
-        let entry = self.request.entry;
-        let gets_messages = entry.is_some_and(|entry| entry.hears_contended);
         Grant {
             hold: self.request.hold,
             mode: self.mode,
@@ -203,7 +200,8 @@ impl Waiter {
             },
             unanswered: self.unanswered,
             is_open: true,
-            is_contended: is_contended || !gets_messages,
+            // The store sends messages only to holders that have named their inbox.
+            is_contended: is_contended || self.is_single_attempt(),
             // The caller sets it.
             generation: 0,
             via,

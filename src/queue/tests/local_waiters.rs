@@ -31,7 +31,6 @@ async fn one_turn_per_heartbeat_goes_through_the_store() -> Result<(), LockError
         inbox: InboxId::new(),
         grant: TTL,
         life: TTL,
-        hears_contended: false,
     };
     let request = AcquireRequest {
         hold,

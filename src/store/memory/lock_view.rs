@@ -207,7 +207,7 @@ impl LockView<'_> {
         let is_free = self.lock().is_none();
         is_free
             || match process.mode {
-                WaitMode::Exclusive { .. } => false,
+                WaitMode::Exclusive => false,
                 WaitMode::Shared { limit } => self.has_room(process.holds.len(), limit),
             }
     }
@@ -248,7 +248,7 @@ impl LockView<'_> {
         while let Some(process) = self.first_in_queue()
             && self.may_enter(&process)
         {
-            let is_exclusive = matches!(process.mode, WaitMode::Exclusive { .. });
+            let is_exclusive = matches!(process.mode, WaitMode::Exclusive);
             // Only the first one may find the lock free, and gets a token greater than the one before. Readers behind
             // it share that token.
             longest = longest.max(Some(self.enter_process(process, before, asking)));
@@ -274,9 +274,7 @@ impl LockView<'_> {
         let own = asking.filter(|own| own.inbox == inbox);
         let lease = own.map_or(process.grant, |own| own.ttl);
         let token = match process.mode {
-            WaitMode::Exclusive { contended_inbox } => {
-                self.take_lock(&holds, lease, contended_inbox, before)
-            }
+            WaitMode::Exclusive => self.take_lock(&holds, lease, Some(inbox), before),
             WaitMode::Shared { .. } => self.let_readers_in(&holds, lease, before),
         };
         if own.is_none() {

@@ -39,8 +39,8 @@ pub(crate) struct WaitingProcess {
 /// The request of a process that waits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum WaitMode {
-    /// The exclusive lock. After the process has it, this inbox gets a message when another process begins to wait.
-    Exclusive { contended_inbox: Option<InboxId> },
+    /// The exclusive lock. After the process has it, it gets a message when another process begins to wait.
+    Exclusive,
     /// A share of the lock, with at most this number of holders.
     Shared { limit: Option<u32> },
 }

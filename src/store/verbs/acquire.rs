@@ -76,12 +76,8 @@ impl Verb for Acquire {
         let Some(entry) = entry else {
             return call;
         };
-        let call = call.arg(entry.inbox.as_bytes()).millis(entry.grant);
-        let call = call.millis(entry.life);
-        match entry.contended_inbox() {
-            Some(inbox) => call.arg(inbox.id()),
-            None => call,
-        }
+        let call = call.arg(entry.inbox.as_bytes());
+        call.millis(entry.grant).millis(entry.life)
     }
 
     fn goes_with_others(&self) -> bool {
@@ -94,12 +90,11 @@ impl Verb for Acquire {
         } = self.request;
         // Its entry does not travel. A request that does not get the lock in the batch has changed nothing. It is sent
         // alone, and then waits.
-        let contended_inbox = entry.and_then(QueueEntry::contended_inbox);
         Some(BatchItem {
             key: self.key.clone(),
             hold,
             kind: ItemKind::Acquire,
-            terms: Some((ttl, contended_inbox)),
+            terms: Some((ttl, entry.map(|entry| entry.inbox))),
             written: None,
         })
     }
@@ -151,8 +146,7 @@ impl Verb for Acquire {
             if let Some(ahead) = ahead {
                 view.queue(|queue| queue.leave(ahead));
             }
-            let contended_inbox = entry.and_then(QueueEntry::contended_inbox);
-            let token = view.take_lock(&[hold], ttl, contended_inbox, None);
+            let token = view.take_lock(&[hold], ttl, inbox, None);
             return AcquireReply::Held {
                 token: FencingToken(token),
                 lease: ttl,
@@ -162,10 +156,8 @@ impl Verb for Acquire {
         }
         // Otherwise the request waits, if it is one that waits.
         if let Some(entry) = entry {
-            let contended_inbox = entry.contended_inbox();
-            let mode = WaitMode::Exclusive { contended_inbox };
             let holder = view.lock().and_then(|lock| lock.contended_inbox);
-            view.enqueue(vec![hold], mode, entry, holder);
+            view.enqueue(vec![hold], WaitMode::Exclusive, entry, holder);
         }
         // The lock is free and another process is ahead, or readers at the head of the queue have room now.
         if ahead.is_some() || is_shared {

@@ -1,4 +1,4 @@
-//! A process that has the lock, and wants to know, gets a message when another process begins to wait.
+//! A process that has the lock gets a message when another process begins to wait.
 
 use std::time::Duration;
 
@@ -10,21 +10,12 @@ use crate::store::{AcquireReply, QueueEntry};
 on_every_store!(
     the_holder_gets_a_message_about_the_first_waiter,
     the_holder_gets_a_message_about_a_waiting_reader,
-    a_holder_that_wants_no_message_gets_none,
     a_waiter_of_the_same_process_sends_no_message,
     a_later_holder_gets_a_message_in_its_turn,
     an_answer_says_whether_another_process_may_wait,
 );
 
 const TTL: Duration = MINUTE.saturating_mul(9);
-
-/// The way in which a process waits that wants to know.
-fn telling(inbox: &Inbox) -> QueueEntry {
-    QueueEntry {
-        hears_contended: true,
-        ..entry_of(inbox.id)
-    }
-}
 
 /// The number of messages to the process of an inbox since the last call.
 async fn told(world: &World, inbox: &mut Inbox) -> usize {
@@ -38,7 +29,7 @@ async fn told(world: &World, inbox: &mut Inbox) -> usize {
 /// A hold of the process of this inbox, which wants messages.
 async fn take(world: &World, inbox: &Inbox) -> HoldId {
     let hold = some_hold();
-    let taken = world.queue(hold, TTL, telling(inbox)).await;
+    let taken = world.queue(hold, TTL, entry_of(inbox.id)).await;
     assert!(matches!(taken, AcquireReply::Held { .. }), "{taken:?}");
     hold
 }
@@ -74,18 +65,10 @@ async fn the_holder_gets_a_message_about_a_waiting_reader(world: World) {
     assert_eq!(told(&world, &mut inbox).await, 1);
 }
 
-async fn a_holder_that_wants_no_message_gets_none(world: World) {
-    let mut inbox = world.inbox().await;
-    let taken = world.queue(some_hold(), TTL, entry_of(inbox.id)).await;
-    assert!(matches!(taken, AcquireReply::Held { .. }), "{taken:?}");
-    come(&world).await;
-    assert_eq!(told(&world, &mut inbox).await, 0);
-}
-
 async fn a_waiter_of_the_same_process_sends_no_message(world: World) {
     let mut inbox = world.inbox().await;
     take(&world, &inbox).await;
-    world.wait(some_hold(), TTL, telling(&inbox)).await;
+    world.wait(some_hold(), TTL, entry_of(inbox.id)).await;
     assert_eq!(told(&world, &mut inbox).await, 0);
     // The entry ahead of this process does not belong to another process.
     come(&world).await;
@@ -96,7 +79,7 @@ async fn a_later_holder_gets_a_message_in_its_turn(world: World) {
     let mut inbox = world.inbox().await;
     let holder = some_hold();
     world.take(holder, TTL).await;
-    world.wait(some_hold(), TTL, telling(&inbox)).await;
+    world.wait(some_hold(), TTL, entry_of(inbox.id)).await;
     world.release(holder).await;
     assert_eq!(world.received(&mut inbox).await.len(), 1);
     come(&world).await;

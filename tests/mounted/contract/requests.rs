@@ -111,11 +111,7 @@ impl Cast {
                 let () = over.query_async(&mut connection).await.expect("ZADD");
             }
             _ => {
-                let tells = QueueEntry {
-                    hears_contended: true,
-                    ..cast.late.1
-                };
-                world.queue(cast.holder, TTL, tells).await;
+                world.queue(cast.holder, TTL, cast.late.1).await;
                 if state == "nested" {
                     world.depth(cast.holder, 2, 1).await;
                 } else if state != "held" {

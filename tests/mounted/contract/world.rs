@@ -51,7 +51,6 @@ pub(crate) const fn entry_of(inbox: InboxId) -> QueueEntry {
         inbox,
         grant: GRANT,
         life: PLACE_LIFE,
-        hears_contended: false,
     }
 }
 

@@ -284,7 +284,6 @@ fn any_entry() -> impl Strategy<Value = QueueEntry> {
         inbox: inbox(at),
         grant,
         life,
-        hears_contended: at == 0,
     })
 }
 

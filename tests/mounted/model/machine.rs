@@ -76,7 +76,6 @@ pub(crate) fn request(hold: Hold) -> AcquireRequest {
             inbox: *INBOX,
             grant: span(ticks::GRANT),
             life: span(ticks::PLACE),
-            hears_contended: false,
         }),
         with_others: false,
     }

@@ -106,7 +106,6 @@ impl Shell {
             inbox: self.inbox,
             grant: (2 * heartbeat).min(ttl),
             life: 2 * heartbeat,
-            hears_contended: false,
         });
         let request = AcquireRequest {
             hold,

@@ -152,7 +152,6 @@ fn another() -> (HoldId, QueueEntry) {
         inbox: InboxId::new(),
         grant: LEASE_OF_ANOTHER,
         life: LIFE_OF_ANOTHER,
-        hears_contended: false,
     };
     (Owner::new().next_hold(), entry)
 }
