@@ -118,7 +118,6 @@ mod several_keys {
     mod commands;
     mod left_alone;
     mod losses;
-    mod order;
     mod shared;
     mod taking;
 }
@@ -156,7 +155,6 @@ mod macros {
     mod arguments;
     mod functions;
     mod held;
-    mod lints;
     mod locked;
     mod methods;
     mod options;

@@ -16,6 +16,15 @@ pub fn all_of(error: &dyn Error) -> String {
     told
 }
 
+/// The text of the innermost cause: what the server said.
+pub fn cause_of(error: &dyn Error) -> String {
+    let mut cause = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    cause.to_string()
+}
+
 /// The key of the lock that was lost, and the reason.
 ///
 /// # Panics

@@ -4,6 +4,7 @@ use std::future::{pending, ready};
 use std::time::Duration;
 
 use crate::support::sweep::poll_times;
+use crate::support::told::lost;
 use crate::support::{
     DEADLINE, RedisServer, Rig, connect, eventually, in_memory, until_waiting, waiters, within,
 };
@@ -26,7 +27,6 @@ in_memory!(
     unpolled_callers_do_not_delay_a_close,
     a_body_that_takes_too_long_is_ended_as_by_a_loss,
     spawned_work_is_waited_for,
-    closing_twice_is_the_same_as_once,
     a_close_that_is_dropped_leaves_it_closed,
 );
 
@@ -139,12 +139,9 @@ async fn a_body_that_takes_too_long_is_ended_as_by_a_loss(locks: Locks) {
     entered.await.unwrap();
     let report = within(DEADLINE, "it is closed", locks.close(SOON)).await;
     assert!(report.is_clean(), "{report}");
-    let error = body.await.unwrap().unwrap_err();
-    let LockError::Lost { reason, .. } = &error else {
-        panic!("not a loss, but {error:?}");
-    };
-    assert_eq!(*reason, LostReason::Closed);
-    assert!(error.is_closed() && error.is_lost());
+    let ended = body.await.unwrap();
+    assert!(ended.as_ref().is_err_and(LockError::is_closed));
+    assert_eq!(lost(ended).1, LostReason::Closed);
 }
 
 async fn spawned_work_is_waited_for(locks: Locks) {
@@ -158,13 +155,6 @@ async fn spawned_work_is_waited_for(locks: Locks) {
     assert!(!closing.is_finished());
     go.send(()).unwrap();
     is_clean(closing).await;
-}
-
-async fn closing_twice_is_the_same_as_once(locks: Locks) {
-    drop(locks.lock("key").await.unwrap());
-    let reports = tokio::join!(locks.close(Duration::MAX), locks.close(SOON));
-    assert!(reports.0.is_clean() && reports.1.is_clean());
-    assert!(locks.close(Duration::MAX).await.is_clean());
 }
 
 async fn a_close_that_is_dropped_leaves_it_closed(locks: Locks) {

@@ -107,15 +107,8 @@ async fn a_try_after_a_dropped_guard_gets_the_lock(locks: Locks) {
             drop(locks.lock("key").await.unwrap());
         };
         drop(locks.with_lock("key", body).await);
-        drop(
-            locks
-                .lock("key")
-                .read()
-                .try_acquire()
-                .await
-                .unwrap()
-                .unwrap(),
-        );
+        let reader = locks.lock("key").read().try_acquire().await;
+        drop(reader.unwrap().unwrap());
         let all = locks.lock_all(["a", "key"]);
         drop(all.clone().try_acquire().await.unwrap().unwrap());
         drop(all.try_acquire().await.unwrap().unwrap());

@@ -1,8 +1,7 @@
 //! P6 when another program takes the lock away or replaces it, and the scripts when the server forgets them.
 
-use std::error::Error;
-
 use crate::support::rig::KEY;
+use crate::support::told::cause_of;
 use crate::support::{DEADLINE, Rig, eventually, within};
 use reentry::LockError;
 
@@ -28,16 +27,8 @@ async fn something_else_at_the_key_is_a_misuse_that_names_it_and_stays() {
             error.to_string(),
             "`order:42` holds something other than a lock: does another program use this key, for example with SET NX?"
         );
-        let LockError::Misuse {
-            key,
-            source: Some(source),
-            ..
-        } = error
-        else {
-            panic!("not a misuse, but {error:?}");
-        };
-        assert_eq!(key.as_deref(), Some(KEY));
-        let cause = source.source().expect("what the server said").to_string();
+        assert_eq!(error.key(), Some(KEY));
+        let cause = cause_of(&error);
         assert!(cause.contains("WRONGTYPE"), "{cause}");
         for neighbour in [
             rig.locks.admin().inspect(KEY).await.map(drop),

@@ -79,26 +79,6 @@ async fn mariadb_has_one_row_for_a_key_of_any_character_set() {
     assert!(is_refused(&mut session, key).await);
 }
 
-/// A prepared statement converts its parameters by itself.
-#[tokio::test]
-async fn mariadb_has_one_row_for_a_key_of_a_prepared_statement() {
-    let ground = Ground::new(Database::MariaDb).await;
-    let mut session = ground.session();
-    session.run("SET NAMES utf8mb4").await.done();
-    session.enter(KEY, 5).await.done();
-    session.commit().await;
-    let statement = session.database.sql().statement().replace('\'', "''");
-    let prepare = format!("PREPARE fence FROM '{statement}'; SET @token = 4");
-    session.run(&prepare).await.done();
-    for connection in ["utf8mb4", "latin1", "utf16"] {
-        let execute = format!(
-            "SET character_set_connection = {connection}; SET @lock_key = '{KEY}';
-             EXECUTE fence USING @lock_key, @token"
-        );
-        assert!(session.run(&execute).await.is_refused(), "{connection}");
-    }
-}
-
 /// In a column without a type check, bytes are another key than text, and text is greater than each number.
 #[tokio::test]
 async fn sqlite_takes_a_key_as_text_and_a_token_as_an_integer() {

@@ -101,6 +101,37 @@ fn bare(id: &u32) -> impl Future<Output = Outcome> + Send {
     async move { Ok(holds(format!("bare:{id}"))) }
 }
 
+#[locked("order:{id}")]
+async fn with_imports(id: u64) -> Outcome<String> {
+    use std::fmt::Write as _;
+
+    let mut text = String::new();
+    let _ = write!(text, "order {id}");
+    tokio::task::yield_now().await;
+    Ok(text)
+}
+
+#[locked(key = "nightly", held = lock)]
+async fn with_constants(_by: &str) -> Outcome<u32> {
+    const STEP: u32 = 5;
+
+    tokio::task::yield_now().await;
+    Ok(STEP + lock.depth())
+}
+
+#[allow(clippy::manual_async_fn, reason = "that is the form")]
+#[locked("{from}", "{to}")]
+fn with_functions(from: u32, to: u32) -> impl Future<Output = Outcome<u32>> {
+    async move {
+        fn sum(from: u32, to: u32) -> u32 {
+            from + to
+        }
+
+        tokio::task::yield_now().await;
+        Ok(sum(from, to))
+    }
+}
+
 /// This is like a crate that forbids lints: an expansion that sets their level is an error there.
 #[forbid(
     unused,
@@ -138,6 +169,11 @@ async fn free_functions_run_under_their_lock() {
         assert!(from_macro(1).await?);
         assert!(forbidding::ship(1, (1, 2), "order", Locks::in_memory()).await?);
         assert!(boxed(1).await? && bare(&1).await?);
+        assert_eq!(with_imports(7).await?, "order 7");
+        assert_eq!(
+            (with_constants("cron").await?, with_functions(1, 2).await?),
+            (6, 3)
+        );
         Ok::<_, LockError>(())
     };
     Locks::in_memory().scope(all).await.unwrap();

@@ -41,19 +41,6 @@ async fn the_first_attempt_after_a_release_enters() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn callers_that_wait_go_before_those_that_retry() {
-    let locks = Locks::in_memory();
-    let guard = locks.lock(KEY).await.unwrap();
-    let waits = tokio::spawn(locks.with_lock(KEY, sleep(5 * SECOND)));
-    let retries = tokio::spawn(locks.lock(KEY).retry(3, SECOND).run(async {}));
-    sleep(SECOND / 2).await;
-    guard.release().await.unwrap();
-    let retried = retries.await.unwrap();
-    assert!(matches!(retried, Err(LockError::Busy { .. })));
-    waits.await.unwrap().unwrap();
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_retry_of_several_keys_takes_all_of_them_or_none() {
     let locks = Locks::in_memory();
     let guard = locks.lock("b").await.unwrap();

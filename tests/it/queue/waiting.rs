@@ -29,7 +29,6 @@ async fn waiting(locks: &Locks) -> Pin<Box<impl Future<Output = Result<(), LockE
 async fn no_wait_returns_busy_immediately(locks: Locks) {
     let guard = locks.lock("key").await.unwrap();
     let busy = locks.lock("key").no_wait().await.unwrap_err();
-    assert!(matches!(&busy, LockError::Busy { key, .. } if key == "key"));
     assert!(busy.is_busy() && !busy.is_lost());
     assert_eq!(busy.key(), Some("key"));
     let run = locks.lock("key").no_wait();

@@ -1,10 +1,10 @@
 //! The exact permissions that a Redis user needs. With them everything works, and without any one of them an operation
 //! is rejected immediately.
 
-use std::error::Error;
 use std::time::Duration;
 
 use crate::support::proxy::Direction::ToServer;
+use crate::support::told::cause_of;
 use crate::support::{Action, Cut, DEADLINE, Proxy, RedisServer, cycle, patient_at, within};
 use redis::{AsyncCommands, cmd};
 use reentry::{LockError, Locks};
@@ -205,11 +205,8 @@ async fn without_any_one_of_them_something_is_refused_at_once() {
         let refused = within(DEADLINE, missing, ground.everything()).await;
         ground.proxy.clear_rules();
         match refused {
-            Err(LockError::Misuse {
-                source: Some(source),
-                ..
-            }) => {
-                let cause = source.source().expect("what the server said").to_string();
+            Err(error) if error.is_misuse() => {
+                let cause = cause_of(&error);
                 let refusal = ["NOPERM", "permission", "can't run this command"];
                 let told = refusal.iter().any(|words| cause.contains(words));
                 assert!(told, "{missing}: {cause}");

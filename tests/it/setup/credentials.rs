@@ -6,6 +6,7 @@ use reentry::credentials::{BasicAuth, StreamingCredentialsProvider};
 use std::pin::Pin;
 
 use crate::support::rotation::Rotation;
+use crate::support::told::cause_of;
 use crate::support::{RedisServer, patient, patient_at};
 
 #[tokio::test]
@@ -36,11 +37,12 @@ impl StreamingCredentialsProvider for Broken {
 async fn a_provider_without_credentials_is_an_error_that_says_so() {
     let server = RedisServer::start().await;
     let built = patient(&server).credentials(Broken).build().await;
-    let Err(LockError::Unavailable { source, .. }) = built else {
-        panic!("{built:?}");
-    };
-    let cause = std::error::Error::source(&source).unwrap().to_string();
-    assert!(cause.contains("no token today"), "{cause}");
+    let error = built.unwrap_err();
+    let cause = cause_of(&error);
+    assert!(
+        error.is_unavailable() && cause.contains("no token today"),
+        "{cause}"
+    );
 }
 
 #[test]

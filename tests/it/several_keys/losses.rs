@@ -3,8 +3,9 @@
 use std::future::pending;
 use std::time::Duration;
 
+use crate::support::told;
 use crate::support::{DEADLINE, Rig, connect, eventually, within};
-use reentry::{LockError, Locks, LostReason, OnLost, held};
+use reentry::{Locks, LostReason, OnLost, held};
 
 const KEYS: [&str; 3] = ["a", "b", "c"];
 
@@ -26,12 +27,9 @@ async fn the_loss_of_one_ends_the_body_and_frees_the_others() {
             lose(&rig, lost).await;
             pending::<()>().await;
         };
-        let error = within(DEADLINE, "the loss is noticed", request.run(body)).await;
-        let error = error.unwrap_err();
-        let LockError::Lost { key, reason, .. } = &error else {
-            panic!("not a loss, but {error:?}");
-        };
-        assert_eq!((&**key, *reason), (lost, LostReason::Deleted));
+        let ended = within(DEADLINE, "the loss is noticed", request.run(body)).await;
+        let expected = (lost.to_owned(), LostReason::Deleted);
+        assert_eq!(told::lost::<()>(ended), expected);
         // The leases would last longer.
         let free = async || {
             let all = rig.locks.lock_all(KEYS).try_acquire().await;
@@ -57,10 +55,7 @@ async fn the_loss_of_one_is_seen_at_each_of_them() {
         assert!(view("a").remaining().is_zero());
         // A re-entry fails as all of them do.
         let nested = rig.locks.with_lock("c", async {}).await.unwrap_err();
-        assert!(
-            matches!(&nested, LockError::Lost { key, .. } if key == "b"),
-            "{nested}"
-        );
+        assert!(nested.is_lost() && nested.key() == Some("b"), "{nested}");
         "kept running"
     };
     let kept = within(DEADLINE, "the loss is noticed", request.run(body)).await;
@@ -82,10 +77,7 @@ async fn a_loss_while_waiting_for_the_next_one_ends_the_wait() {
     lose(&rig, "c").await;
     let error = within(DEADLINE, "the loss is noticed", waiting).await;
     let error = error.unwrap().unwrap_err();
-    assert!(
-        matches!(&error, LockError::Lost { key, .. } if key == "c"),
-        "{error}"
-    );
+    assert!(error.is_lost() && error.key() == Some("c"), "{error}");
     elsewhere.release().await.unwrap();
     rig.server.until_clean().await;
 }

@@ -1,9 +1,10 @@
 //! The locks that are acquired, re-entered, waited for and released.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::{
-    DEADLINE, depths, eventually, in_memory, until_depths, until_waiting, within,
+    DEADLINE, Section, depths, eventually, in_memory, until_depths, until_waiting, within,
 };
 use reentry::__admin::Ids as _;
 use reentry::{LockError, Locks};
@@ -17,6 +18,7 @@ in_memory!(
     lock_all_waits_for_a_busy_key_with_the_keys_before_it,
     a_spawned_task_keeps_all_of_them,
     a_guard_shows_its_locks,
+    callers_in_this_process_are_not_overtaken,
 );
 
 /// The keys in the order in which they are acquired.
@@ -150,4 +152,24 @@ async fn a_guard_shows_its_locks(locks: Locks) {
     drop(guard);
     let freed = async || held(&locks).await.is_empty();
     eventually(DEADLINE, "all are free", freed).await;
+}
+
+/// A lock that is free, and that a caller of this process waits for, is not acquired before that caller.
+async fn callers_in_this_process_are_not_overtaken(locks: Locks) {
+    let holder = locks.lock("a").await.unwrap();
+    let section = Arc::new(Section::default());
+    let visited = Arc::clone(&section);
+    let first = locks.with_lock("a", async move { visited.visit().await });
+    let first = tokio::spawn(first);
+    until_waiting(&locks, "a", 1).await;
+    let both = || locks.lock_all(["b", "a"]);
+    assert!(both().try_acquire().await.unwrap().is_none());
+    let visited = Arc::clone(&section);
+    let second = tokio::spawn(both().run(async move { visited.visits() }));
+    until_waiting(&locks, "a", 2).await;
+    holder.release().await.unwrap();
+    let first = within(DEADLINE, "the first enters", first).await;
+    first.unwrap().unwrap();
+    let second = within(DEADLINE, "the second enters", second).await;
+    assert_eq!(second.unwrap().unwrap(), 1);
 }

@@ -3,10 +3,8 @@
 use std::error::Error;
 use std::time::Duration;
 
-use crate::support::waiters;
 use reentry::LockError;
 use reentry::testing::Server;
-use tokio::time::Instant;
 
 const SECOND: Duration = Duration::from_secs(1);
 const KEY: &str = "order:42";
@@ -17,31 +15,6 @@ async fn replicas_exclude_each_other_and_do_not_re_enter() {
     let (a, b) = (server.locks(), server.clone().locks());
     let body = a.with_lock(KEY, async { b.lock(KEY).no_wait().await });
     assert!(body.await.unwrap().unwrap_err().is_busy());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_lock_is_handed_to_another_replica_by_message() {
-    let server = Server::new();
-    let replica = || {
-        server
-            .builder()
-            .__heartbeat(60 * SECOND)
-            .build_lazy()
-            .unwrap()
-    };
-    let (a, b) = (replica(), replica());
-    let start = Instant::now();
-    let mut guard = a.lock(KEY).await.unwrap();
-    for turn in 0..100 {
-        let next = [&b, &a][turn % 2];
-        let waiting = tokio::spawn(next.lock(KEY).acquire());
-        while waiters(next, KEY).await != Some(1) {
-            tokio::task::yield_now().await;
-        }
-        guard.release().await.unwrap();
-        guard = waiting.await.unwrap().unwrap();
-    }
-    assert_eq!(start.elapsed(), Duration::ZERO);
 }
 
 #[tokio::test(start_paused = true)]

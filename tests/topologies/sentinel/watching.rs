@@ -6,6 +6,7 @@ use super::ground::{
 };
 use crate::support::rig::KEY;
 use crate::support::sentinel::NAME;
+use crate::support::told::cause_of;
 use crate::support::{DEADLINE, RedisServer, SentinelSet, eventually, sentinel, within};
 use reentry::{LockError, LostReason};
 use std::error::Error;
@@ -100,7 +101,7 @@ async fn a_name_that_the_sentinels_do_not_know_is_refused_at_once() {
     let acquiring = within(DEADLINE, "an answer", locks.lock(KEY).acquire());
     let error = acquiring.await.unwrap_err();
     assert!(matches!(error, LockError::Misuse { .. }), "{error:?}");
-    let cause = error.source().and_then(Error::source).unwrap().to_string();
+    let cause = cause_of(&error);
     assert!(cause.contains("no primary with this name"), "{cause}");
     assert!(format!("{error:?}").contains("payments"), "{error:?}");
 }
@@ -109,23 +110,7 @@ async fn a_name_that_the_sentinels_do_not_know_is_refused_at_once() {
 #[tokio::test]
 async fn no_connection_outlives_the_locks_or_their_end() {
     let set = SentinelSet::start().await;
-    let until_left = async || {
-        until_unvisited(&set).await;
-        let none = async || set.nodes[0].command_connections().await == 0;
-        eventually(PATIENCE, "no connection for commands is left", none).await;
-        until_inboxes(&set.nodes[0], 0).await;
-    };
-    let tasks = async || {
-        tokio::runtime::Handle::current()
-            .metrics()
-            .num_alive_tasks()
-    };
-    let before = tasks().await;
-    let until_ended = async || {
-        let ended = async || tasks().await == before;
-        eventually(DEADLINE, "the tasks end", ended).await;
-    };
-    let open = async || {
+    for is_closed in [true, false] {
         let locks = builder(&set).build().await.unwrap();
         // Both connections follow the primary.
         let guard = locks.lock(KEY).await.unwrap();
@@ -134,24 +119,15 @@ async fn no_connection_outlives_the_locks_or_their_end() {
         guard.release().await.unwrap();
         waiting.await.unwrap().unwrap();
         until_unvisited(&set).await;
-        locks
-    };
-    drop(open().await);
-    until_left().await;
-    until_ended().await;
-
-    let locks = open().await;
-    assert!(locks.close(Duration::MAX).await.is_clean());
-    until_left().await;
-    until_ended().await;
-    drop(locks);
-
-    // This is so even while they are unreachable.
-    let locks = open().await;
-    set.nodes[0].pause();
-    set.sentinels.iter().for_each(RedisServer::pause);
-    drop(locks);
-    until_ended().await;
+        let closed = is_closed.then(|| locks.clone());
+        if let Some(closed) = &closed {
+            assert!(closed.close(Duration::MAX).await.is_clean());
+        }
+        drop(locks);
+        let none = async || set.nodes[0].command_connections().await == 0;
+        eventually(PATIENCE, "no connection for commands is left", none).await;
+        until_inboxes(&set.nodes[0], 0).await;
+    }
 }
 
 /// The lock is lost with its data, and in no other case.
