@@ -63,8 +63,7 @@ async fn each_acquisition_is_counted_by_its_outcome() -> Result<(), LockError> {
 #[tokio::test(start_paused = true)]
 async fn a_turn_in_memory_is_a_hold_of_its_own() -> Result<(), LockError> {
     let measures = Scrapes::of_this_test();
-    let locks = Locks::builder("memory:");
-    let locks = locks.build().await?;
+    let locks = Locks::in_memory();
     // This is shorter than a heartbeat, after which the lock goes through the store.
     let short = Duration::from_millis(250);
     let body = || async move { sleep(short).await };

@@ -26,7 +26,6 @@ in_memory!(
     callers_that_wait_give_up,
     unpolled_callers_do_not_delay_a_close,
     a_body_that_takes_too_long_is_ended_as_by_a_loss,
-    spawned_work_is_waited_for,
     a_close_that_is_dropped_leaves_it_closed,
 );
 
@@ -142,19 +141,6 @@ async fn a_body_that_takes_too_long_is_ended_as_by_a_loss(locks: Locks) {
     let ended = body.await.unwrap();
     assert!(ended.as_ref().is_err_and(LockError::is_closed));
     assert_eq!(lost(ended).1, LostReason::Closed);
-}
-
-async fn spawned_work_is_waited_for(locks: Locks) {
-    let (go, gone) = oneshot::channel::<()>();
-    let body = locks.with_lock("key", async {
-        drop(reentry::spawn(async move { gone.await.unwrap() }));
-    });
-    body.await.unwrap();
-    let closing = closing(&locks);
-    until_closed(&locks).await;
-    assert!(!closing.is_finished());
-    go.send(()).unwrap();
-    is_clean(closing).await;
 }
 
 async fn a_close_that_is_dropped_leaves_it_closed(locks: Locks) {

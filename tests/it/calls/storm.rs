@@ -124,8 +124,7 @@ fn member(locks: Locks, section: Arc<AtomicU64>, seed: u64) -> BoxFuture<'static
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn spawned_work_on_many_threads_does_not_overlap() {
-    let builder = Locks::builder("memory:");
-    let locks = builder.build().await.unwrap();
+    let locks = Locks::in_memory();
     let section = Arc::<AtomicU64>::default();
     let mut tasks = JoinSet::new();
     for seed in 0..TASKS * u64::from(TURNS) {

@@ -179,19 +179,6 @@ async fn an_old_program_gets_in_beside_contending_programs_with_both() {
 }
 
 #[tokio::test]
-async fn a_nested_call_takes_the_old_lock_once() {
-    for stores_a_hash in BOTH_KINDS {
-        let migration = Migration::of(stores_a_hash).await;
-        let (locks, old) = (migration.new_locks().await, migration.old_locks().await);
-        let depth = async { reentry::held(KEY).map(|held| held.depth()) };
-        let nested = async { with_both(&locks, &old, KEY, depth).await.unwrap() };
-        let depth = with_both(&locks, &old, KEY, nested).await.unwrap();
-        assert_eq!(depth, Some(2));
-        assert!(migration.is_free().await);
-    }
-}
-
-#[tokio::test]
 async fn a_call_that_is_dropped_frees_both_locks() {
     for stores_a_hash in BOTH_KINDS {
         let migration = Migration::of(stores_a_hash).await;

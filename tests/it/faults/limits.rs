@@ -50,19 +50,6 @@ async fn an_answer_that_comes_late_is_that_of_no_other_request() {
     guard.release().await.unwrap();
 }
 
-/// The responses are read on the runtime that opened the connection.
-#[test]
-fn a_connection_of_a_runtime_that_stands_still_costs_one_response_timeout() {
-    let (home, next) = (runtime(), Runtime::new().unwrap());
-    let rig = home.block_on(Rig::start());
-    next.block_on(async {
-        is_late(rig.locks.admin().inspect(KEY)).await;
-        is_answered(&rig).await;
-    });
-    drop(home);
-    next.block_on(is_answered(&rig));
-}
-
 /// Requests that travel together are sent by a task, and each runtime has its own.
 #[test]
 fn a_runtime_that_stands_still_delays_no_batch_of_another_one() {

@@ -11,20 +11,9 @@ use crate::support::{
     DEADLINE, RedisServer, Turns, eventually, processes, unhurried, until_queued, within,
 };
 use redis::AsyncCommands;
-use redis::aio::MultiplexedConnection;
 
 const CLASSIC: &str = "9b2d7c3e-8a5f-4d1c-9e60-2f4b8a7c6d5e:1";
 const TTL_MS: u64 = 60_000;
-
-/// Polls repeatedly, as such programs do.
-async fn poll_until_locked(connection: &mut MultiplexedConnection, holder: &str) {
-    while classic_lock(connection, KEY, holder, TTL_MS)
-        .await
-        .is_some()
-    {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-}
 
 /// The lock is never free between two holders of this crate, whichever way it passes from one to the next.
 #[tokio::test]
@@ -42,7 +31,10 @@ async fn a_classic_program_enters_when_the_queue_is_empty() {
     let before = server.commandstats().await;
     let mut classic = server.connection().await;
     let poller = tokio::spawn(async move {
-        poll_until_locked(&mut classic, CLASSIC).await;
+        // It polls repeatedly, as such programs do.
+        while let Some(_busy) = classic_lock(&mut classic, KEY, CLASSIC, TTL_MS).await {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
         classic
     });
     let polls = async || server.calls_since(&before).await.contains_key("eval");

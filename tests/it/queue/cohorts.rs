@@ -10,12 +10,8 @@ use crate::support::{
 };
 use futures_util::FutureExt;
 use reentry::__admin::Ids as _;
-use reentry::{Locks, LocksBuilder, held};
+use reentry::{Locks, held};
 use tokio::sync::oneshot;
-
-fn cohort(server: &RedisServer) -> LocksBuilder {
-    unhurried(server)
-}
 
 /// The turns in groups that show the same hold.
 fn groups(turns: &[Turn]) -> Vec<usize> {
@@ -35,7 +31,7 @@ async fn warm(locks: &Locks) {
 #[tokio::test]
 async fn a_group_of_waiters_costs_one_request() {
     let server = RedisServer::start().await;
-    let [locks] = processes(&cohort(&server)).await;
+    let [locks] = processes(&unhurried(&server)).await;
     warm(&locks).await;
     let guard = locks.lock(KEY).await.unwrap();
     let mut turns = Turns::default();
@@ -63,7 +59,7 @@ async fn a_group_of_waiters_costs_one_request() {
 #[tokio::test]
 async fn a_waiter_with_another_ttl_or_max_hold_gets_its_own_hold() {
     let server = RedisServer::start().await;
-    let [locks] = processes(&cohort(&server)).await;
+    let [locks] = processes(&unhurried(&server)).await;
     warm(&locks).await;
     let guard = locks.lock(KEY).await.unwrap();
     let hold = guard.held().hold_id();
@@ -94,7 +90,7 @@ async fn a_waiter_with_another_ttl_or_max_hold_gets_its_own_hold() {
 #[tokio::test]
 async fn a_future_of_a_former_holder_cannot_re_enter() {
     let server = RedisServer::start().await;
-    let [locks] = processes(&cohort(&server)).await;
+    let [locks] = processes(&unhurried(&server)).await;
     warm(&locks).await;
     let (go_on, may_go_on) = oneshot::channel::<()>();
     let mut turns = Turns::default();

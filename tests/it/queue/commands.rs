@@ -1,10 +1,8 @@
 //! The cost of a lock for the server, as counted by the server. It is two EVALSHA for a lock, at most two for a re-entry,
 //! and one request for each turn, however many callers wait.
 
-use std::collections::BTreeMap;
-
 use crate::support::stats::Calls;
-use crate::support::{DEADLINE, RedisServer, connect, eventually, until_depths, within};
+use crate::support::{DEADLINE, RedisServer, connect, until_depths, within};
 use reentry::Locks;
 
 /// The commands that the scripts of one uncontended lock call, and the calls of the scripts.
@@ -33,10 +31,6 @@ fn top_level(calls: &Calls) -> Calls {
     calls.iter().filter(sent).map(owned).collect()
 }
 
-fn evalsha(calls: u64) -> Calls {
-    BTreeMap::from([("evalsha".to_owned(), calls)])
-}
-
 /// After this, every script is loaded.
 async fn warmed_up(locks: &Locks) {
     let nested = async {
@@ -63,7 +57,7 @@ async fn an_uncontended_lock_is_two_evalsha_and_nothing_else() {
         locks.lock("key").no_wait().run(async {}).await.unwrap();
     }
     let calls = server.calls_since(&before).await;
-    assert_eq!(top_level(&calls), evalsha(600));
+    assert_eq!(top_level(&calls), [("evalsha".to_owned(), 600)].into());
 }
 
 /// This also covers a pool that others use, and a pool without a connection left.
@@ -81,32 +75,4 @@ async fn a_lock_over_a_given_pool_is_two_evalsha_too() {
     let before = server.commandstats().await;
     locks.with_lock("key", async {}).await.unwrap();
     assert_eq!(server.calls_since(&before).await, one_lock());
-}
-
-#[tokio::test]
-async fn a_nested_entry_and_exit_are_two_more_if_nothing_is_in_flight() {
-    let server = RedisServer::start().await;
-    let locks = connect(&server).await;
-    warmed_up(&locks).await;
-    let body = async {
-        let depth_is = async |depth: &str| {
-            let is = async || {
-                let values = server.ask("HVALS key").await;
-                values.lines().any(|value| value == depth)
-            };
-            eventually(DEADLINE, "the depth", is).await;
-        };
-        let before = server.commandstats().await;
-        for _ in 0..10 {
-            let nested = locks.with_lock("key", depth_is("2"));
-            nested.await.unwrap();
-            depth_is("1").await;
-        }
-        let mut calls = server.calls_since(&before).await;
-        calls.remove("hvals");
-        assert_eq!(top_level(&calls), evalsha(20));
-        // These are the depth, and the number of its change.
-        assert_eq!((calls["hincrby"], calls["hset"]), (20, 20));
-    };
-    locks.with_lock("key", body).await.unwrap();
 }

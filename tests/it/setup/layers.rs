@@ -99,18 +99,6 @@ fn every_script_is_loaded_by_exactly_one_file() {
     }
 }
 
-/// The scripts use the names of the limits in `store/records.rs`.
-#[test]
-fn no_script_has_a_limit_of_its_own() {
-    for script in files(Path::new("../lua"), "lua") {
-        let text = fs::read_to_string(&script).unwrap();
-        let mut numbers = text.split(|c: char| !c.is_ascii_digit());
-        // This is the number of microseconds in a second.
-        let long = numbers.find(|number| number.len() > 5 && *number != "1000000");
-        assert_eq!(long, None, "{}", script.display());
-    }
-}
-
 /// A timer of tokio panics when it is polled after its runtime has ended. The timers of `timer` do not.
 #[test]
 fn only_timers_that_follow_their_future_are_used() {

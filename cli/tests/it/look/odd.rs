@@ -154,14 +154,8 @@ async fn a_queue_is_shown_in_its_order_with_dead_processes_marked() {
         inbox(55).strip_prefix("reentry:inbox:").unwrap()
     );
     assert_eq!(queue[54]["process"]["pid"], 4711);
-    // Of a long queue all are counted.
+    // Those that are alive are counted.
     assert_eq!(listed(&server).await[0]["waiting_processes"], 2);
-    for number in 61..=65 {
-        server
-            .ask(&format!("ZADD {line} {number} {}", inbox(number)))
-            .await;
-    }
-    assert_eq!(listed(&server).await[0]["waiting_processes"], 65);
 }
 
 #[tokio::test(flavor = "multi_thread")]
