@@ -1,6 +1,7 @@
 //! The functions that the command `reentry` needs in addition to the public interface. They are not part of that
 //! interface, and may change in any release. `reentry-cli` depends on exactly one version of this crate.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +15,6 @@ use uuid::Uuid;
 use crate::api::admin::{DESCRIBED_WITHIN, LockInfo, error_of};
 use crate::api::builder::LocksBuilder;
 use crate::api::locks::Locks;
-use crate::base::background::AbortOnDrop;
 use crate::base::error::{LockError, LostReason, Mistake, StoreError};
 use crate::base::process::{self, Process, ProcessId};
 use crate::hold::held::Held;
@@ -234,12 +234,8 @@ pub fn closed_at_once(error: &RedisError) -> Option<&'static str> {
 #[derive(Clone)]
 pub struct RedisServer(Address);
 
-/// A connection to a server. Clones share it.
-#[derive(Clone)]
-pub struct ServerConnection {
-    driver: MultiplexedConnection,
-    _task: Arc<Option<AbortOnDrop>>,
-}
+/// A connection to a server, and what keeps it open. Clones share it.
+pub type ServerConnection = (MultiplexedConnection, Arc<dyn Any + Send + Sync>);
 
 impl RedisServer {
     /// The host and the port, unless it is a Unix socket.
@@ -272,10 +268,7 @@ impl RedisServer {
     /// There is no connection within this time, or the login is rejected.
     pub async fn connect(&self, limit: Duration) -> Result<ServerConnection, RedisError> {
         let opened = source::connect(&Arc::new(self.0.clone()), limit).await?;
-        Ok(ServerConnection {
-            driver: opened.driver,
-            _task: Arc::new(opened.task),
-        })
+        Ok((opened.driver, Arc::new(opened.task)))
     }
 }
 
@@ -289,20 +282,6 @@ impl fmt::Display for RedisServer {
 impl fmt::Debug for RedisServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
-    }
-}
-
-impl ServerConnection {
-    /// Sends requests.
-    #[must_use]
-    pub fn driver(&self) -> MultiplexedConnection {
-        self.driver.clone()
-    }
-}
-
-impl fmt::Debug for ServerConnection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ServerConnection")
     }
 }
 

@@ -52,17 +52,6 @@ pub struct Holder {
     pub remaining: Option<Duration>,
 }
 
-impl Holder {
-    /// Returns the holder as it would be seen after some time in which nothing changed.
-    pub(crate) fn later(&self, after: Duration) -> Self {
-        let held_for = self.held_for.map(|it| it.saturating_add(after));
-        Self {
-            held_for,
-            ..self.clone()
-        }
-    }
-}
-
 /// The holder in a message: `worker, pid 7 on host-3 (<hold id>) for 2.1s`.
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

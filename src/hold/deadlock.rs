@@ -206,7 +206,7 @@ impl NestedWait<'_> {
         };
         // The hold that closes the cycle may have ended, or may no longer enclose this wait.
         let record = self.record();
-        let is_enclosed = record.is_some_and(|it| it.enclosed_by(cycle.closes).is_some());
+        let is_enclosed = record.is_some_and(|it| it.is_enclosed_by(cycle.closes));
         Ok(if is_enclosed { verdict } else { Verdict::Gone })
     }
 

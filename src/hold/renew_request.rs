@@ -16,6 +16,7 @@ use crate::base::key::LockKey;
 use crate::base::options::{Confirm, Mode};
 use crate::base::timer::{Backoff, sleep};
 use crate::hold::hold::Hold;
+use crate::redis::failure::may_be_about_one_key;
 use crate::store::{MAX_KEYS_PER_REQUEST, Renew, RenewReaders, RenewReply, Store};
 
 /// The maximum number of readers in one request, because a script can name only a few thousand.
@@ -166,7 +167,7 @@ impl RenewRequest {
         // Only here can the error of one key keep others from being renewed. Readers have one key.
         let is_common =
             matches!(self.batch.keys, BatchKeys::ScriptGroup(_)) && self.holds.len() > 1;
-        let separates = is_common && Store::may_concern_one_key(error);
+        let separates = is_common && may_be_about_one_key(error);
         if separates {
             for hold in &self.holds {
                 hold.state.lock().is_renewed_alone = true;

@@ -9,11 +9,9 @@ use futures_util::future::Either;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::base::error::StoreError;
 use crate::base::id::{InboxId, OwnerId};
 use crate::base::key::LockKey;
 use crate::base::process::ProcessId;
-use crate::redis::failure;
 
 #[cfg(test)]
 #[path = "../../tests/mounted/contract/mod.rs"]
@@ -126,12 +124,6 @@ impl Store {
             // What the memory has executed cannot be lost by a failover.
             Self::Memory(_) => Box::pin(async { Ok(Confirmation::Confirmed) }),
         }
-    }
-
-    /// Returns whether the error of a request about several keys may be that of one of them, so that requests about the
-    /// others may succeed.
-    pub(crate) fn may_concern_one_key(error: &StoreError) -> bool {
-        failure::may_be_about_one_key(error)
     }
 }
 

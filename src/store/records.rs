@@ -110,12 +110,11 @@ pub(crate) struct OuterHold {
 }
 
 impl EnclosedWait {
-    /// The key of a hold that encloses it.
-    pub(crate) fn enclosed_by(&self, hold: HoldId) -> Option<&Arc<str>> {
-        let mut enclosing = self.enclosing.iter();
-        enclosing
-            .find(|enclosing| enclosing.hold == hold)
-            .map(|enclosing| &enclosing.key)
+    /// Returns whether it is inside this hold.
+    pub(crate) fn is_enclosed_by(&self, hold: HoldId) -> bool {
+        self.enclosing
+            .iter()
+            .any(|enclosing| enclosing.hold == hold)
     }
 }
 

@@ -97,7 +97,7 @@ impl Server {
     ) -> anyhow::Result<Answer<T>> {
         let mut command = Cmd::new();
         command.arg(words);
-        let mut connection = self.connected().await?.driver();
+        let (mut connection, _open) = self.connected().await?;
         let limit = self.timeouts.response;
         let asking = timeout(limit, command.query_async::<Value>(&mut connection));
         let error = match asking.await {

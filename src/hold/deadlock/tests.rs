@@ -94,7 +94,7 @@ impl Graph {
             }
             Lookup::Waits(hold) => {
                 let waits = self.waits.iter();
-                let waits = waits.filter(|wait| wait.enclosed_by(*hold).is_some());
+                let waits = waits.filter(|wait| wait.is_enclosed_by(*hold));
                 let seen = |wait: &EnclosedWait| ListedWait {
                     wait: wait.clone(),
                     stamp: StoreTime {

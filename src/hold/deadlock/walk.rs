@@ -230,7 +230,7 @@ impl Walk {
         let walker = &self.nodes[0].link.wait;
         let mut enclosing = holds.iter();
         // A hold of this key encloses the wait that walks, which therefore waits for itself.
-        if let Some(&closes) = enclosing.find(|hold| walker.enclosed_by(**hold).is_some()) {
+        if let Some(&closes) = enclosing.find(|hold| walker.is_enclosed_by(**hold)) {
             self.closes = Some((node, closes));
             return;
         }

@@ -172,16 +172,6 @@ pub(crate) struct BlockingHolders {
     pub(crate) others: usize,
 }
 
-impl BlockingHolders {
-    /// The holders as a lookup would show them after a while in which nothing changed.
-    pub(super) fn later(&self, after: Duration) -> Self {
-        Self {
-            holder: self.holder.later(after),
-            others: self.others,
-        }
-    }
-}
-
 /// Looks up the holder of a lock, when it is first polled. Resolves to `None` if the lock has no holder, or the store does
 /// not respond. It is not known yet whether the holder is in this process.
 pub(super) fn lookup_holders(

@@ -166,10 +166,9 @@ impl LocalQueue {
     ) -> bool {
         let last = self.last_lookup.as_ref();
         // A lookup serves the callers of one heartbeat, however many of them are due at different times.
-        if let Some((at, blocking)) = last.filter(|(at, _)| now < *at + heartbeat)
+        if let Some((_, blocking)) = last.filter(|(at, _)| now < *at + heartbeat)
             && self.callers.is_lookup_due(now)
         {
-            let blocking = blocking.as_ref().map(|it| it.later(now - *at));
             deferred.reports = self.callers.note_lookup(blocking.as_ref(), now);
         }
         self.callers.is_lookup_due(now)

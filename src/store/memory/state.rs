@@ -167,7 +167,7 @@ impl PublishedWaits {
         let of_owner = from_owner.take_while(|((owner, _), _)| *owner == hold.owner());
         let live = of_owner.map(|(_, seen)| seen).filter(|seen| {
             let is_alive = now < seen.stamp.after(seen.life);
-            is_alive && seen.wait.enclosed_by(hold).is_some()
+            is_alive && seen.wait.is_enclosed_by(hold)
         });
         live.cloned().collect()
     }

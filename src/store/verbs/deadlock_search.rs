@@ -153,7 +153,7 @@ impl Verb for ListWaits {
             // No version of this crate has written a record that cannot be read.
             let wait = read(wait, record);
             // The key is that of the owner, whose other holds may enclose other waits.
-            waits.extend(wait.filter(|seen| seen.wait.enclosed_by(self.hold).is_some()));
+            waits.extend(wait.filter(|seen| seen.wait.is_enclosed_by(self.hold)));
         }
         let at = time(*at)?;
         Some(ListedWaits { at, waits })

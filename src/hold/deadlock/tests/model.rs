@@ -280,7 +280,7 @@ impl State {
                     stamp: time(*stamp),
                     life: LIFE,
                 });
-                let seen = seen.filter(|seen| seen.wait.enclosed_by(*by).is_some());
+                let seen = seen.filter(|seen| seen.wait.is_enclosed_by(*by));
                 let look = ListedWaits {
                     at: time(self.now),
                     waits: seen.collect(),
@@ -313,7 +313,7 @@ impl State {
         let blocks = |one: &EnclosedWait, other: &EnclosedWait| {
             let key = one.key.parse::<usize>().ok();
             let holder = key.and_then(|key| self.keys[key]);
-            holder.is_some_and(|holder| other.enclosed_by(holder).is_some())
+            holder.is_some_and(|holder| other.is_enclosed_by(holder))
         };
         let mut cycles = Vec::new();
         for one in &waits {

@@ -48,7 +48,7 @@ impl Graph {
     /// Returns whether one wait cannot end before the other.
     fn blocks(&self, wait: &EnclosedWait, other: &EnclosedWait) -> bool {
         let mut holds = self.held(&wait.key).iter();
-        self.is_wait(wait) && holds.any(|hold| other.enclosed_by(*hold).is_some())
+        self.is_wait(wait) && holds.any(|hold| other.is_enclosed_by(*hold))
     }
 
     /// Returns whether a wait cannot end before itself. Every path is tried.

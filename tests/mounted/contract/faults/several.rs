@@ -6,7 +6,7 @@ use super::super::several::{each, keys};
 use super::super::world::{MINUTE, World, release_all, some_hold};
 use super::ask;
 use crate::base::error::{FailureClass, StoreError};
-use crate::store::{KeyedHold, Renew, RenewReply, Store};
+use crate::store::{KeyedHold, Renew, RenewReply};
 
 async fn renew(
     world: &World,
@@ -56,7 +56,10 @@ async fn a_key_that_the_user_may_not_touch_is_an_error_that_may_be_of_one_key() 
     let () = ask(&world, permitted).await;
     let holds = each(&keys, hold);
     let refused = renew(&world, &holds, MINUTE).await.expect_err("NOPERM");
-    assert!(Store::may_concern_one_key(&refused), "{refused}");
+    assert!(
+        crate::redis::failure::may_be_about_one_key(&refused),
+        "{refused}"
+    );
     let alone = renew(&world, &holds[..1], MINUTE).await;
     assert_eq!(alone.expect("an answer"), [RenewReply::Renewed]);
     let () = ask(&world, "ACL SETUSER default allkeys").await;
