@@ -20,10 +20,11 @@ use crate::base::process::{self, Process, ProcessId};
 use crate::hold::held::Held;
 use crate::redis::source::{self, Address, HostPort};
 use crate::redis::{ServerSpec, Topology, failure};
-use crate::store::records::{OuterHold, TOMBSTONES_FROM};
 use crate::store::redis::codec::EntriesKey;
 use crate::store::redis::lua;
-use crate::store::{QueueLength, Renew, RenewReply, SeenHolders, Store};
+use crate::store::{
+    OuterHold, QueueLength, Renew, RenewReply, SeenHolders, Store, TOMBSTONES_FROM,
+};
 
 pub use crate::base::id::{HoldId, OwnerId};
 pub use crate::hold::held::Ids;

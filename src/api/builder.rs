@@ -16,9 +16,9 @@ use crate::redis::Topology;
 #[cfg(feature = "pool")]
 use crate::redis::source::Source;
 use crate::redis::{ServerSpec, Timeouts};
+use crate::store::OuterHold;
 #[cfg(any(test, feature = "test-util"))]
 use crate::store::Store;
-use crate::store::records::OuterHold;
 
 mod build;
 mod connection_options;

@@ -19,7 +19,7 @@ use crate::hold::core::Core;
 use crate::hold::entry::Entry;
 use crate::hold::hold::{EntryKind, Hold, Holds};
 use crate::hold::scope;
-use crate::store::records::OuterHold;
+use crate::store::OuterHold;
 
 mod acquisition;
 #[cfg(test)]

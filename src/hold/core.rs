@@ -17,8 +17,7 @@ use crate::hold::deadlock::directory::WaitDirectory;
 use crate::hold::hold::Hold;
 use crate::hold::runtime_schedule::RuntimeSchedule;
 use crate::queue::LocalQueues;
-use crate::store::records::TOMBSTONE_LIFE;
-use crate::store::{ForcedMessage, ForcedReleaseListener, Store};
+use crate::store::{ForcedMessage, ForcedReleaseListener, Store, TOMBSTONE_LIFE};
 
 /// What the holds and acquisitions of one `Locks` share.
 pub(crate) struct Core {

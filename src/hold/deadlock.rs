@@ -32,8 +32,7 @@ use crate::base::timer::{after, sleep, sleep_until};
 use crate::hold::core::Core;
 use crate::hold::hold::Hold;
 use crate::hold::scope;
-use crate::store::ClaimVictim;
-use crate::store::records::{EnclosedWait, OuterHold};
+use crate::store::{ClaimVictim, EnclosedWait, OuterHold};
 
 pub(super) mod directory;
 mod walk;

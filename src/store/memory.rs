@@ -12,10 +12,10 @@ pub(crate) use self::lock_view::{AskingProcess, LockView};
 use self::state::AddressedMessage;
 pub(crate) use self::state::State;
 pub(crate) use self::stored_queue::WaitMode;
-use super::records::{ForcedReleaseListener, MessageListener};
 use crate::base::error::StoreFuture;
 use crate::base::id::InboxId;
 use crate::base::sync::Mutex;
+use crate::store::{ForcedReleaseListener, MessageListener};
 
 mod lock_view; // one lock at one moment, with the operations of the scripts
 mod state; // the state, its published waits, its clock and its messages

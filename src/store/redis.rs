@@ -14,7 +14,6 @@ use tokio::sync::oneshot::Receiver;
 use self::batch::{BatchItem, RELEASED};
 use self::batches::{Batches, InFlightGuard, ItemReply};
 use self::codec::{TO_ALL, read_forced, read_handoff};
-use super::records::{ForcedReleaseListener, MessageListener};
 use super::verbs::Verb;
 use crate::base::error::{FailureClass, StoreError, StoreFuture};
 use crate::base::id::InboxId;
@@ -24,6 +23,7 @@ use crate::redis::failure::{RUNTIME_ENDED, may_be_about_one_key};
 #[cfg(feature = "pool")]
 use crate::redis::source::Source;
 use crate::redis::{Inbox, MessageHandler, ServerSpec, Servers, Subscription, Timeouts};
+use crate::store::{ForcedReleaseListener, MessageListener};
 
 pub(crate) mod batch;
 mod batches;

@@ -9,12 +9,12 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::memory::{MemoryStore, State};
-use super::records::{ForcedReleaseListener, MessageListener};
 use super::verbs::Verb;
 use crate::base::background::WriteSignal;
 use crate::base::error::{FailureClass, StoreError, StoreFuture};
 use crate::base::id::InboxId;
 use crate::base::options::Confirmation;
+use crate::store::{ForcedReleaseListener, MessageListener};
 
 /// The way to an in-memory store. A function that it does not define behaves as without a wire.
 ///

@@ -21,8 +21,10 @@ use crate::base::error::StoreError;
 use crate::base::id::{HoldId, OwnerId};
 use crate::base::sync::Mutex;
 use crate::base::timer::{after, sleep, sleep_until};
-use crate::store::records::{EnclosedWait, ListedWaits, UpdateWaitReply};
-use crate::store::{ListHolds, ListWaits, PublishWait, Store, StoreTime, UpdateWait};
+use crate::store::{
+    EnclosedWait, ListHolds, ListWaits, ListedWaits, PublishWait, Store, StoreTime, UpdateWait,
+    UpdateWaitReply,
+};
 
 /// A wait is published, and may continue its walk, this many times in a heartbeat. So a wait that has just begun costs
 /// nothing, and a deadlock is found within two heartbeats.

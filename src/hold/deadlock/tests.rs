@@ -11,8 +11,7 @@ use super::walk::{
     WalkStep,
 };
 use crate::base::id::HoldId;
-use crate::store::StoreTime;
-use crate::store::records::{EnclosedWait, ListedWait, ListedWaits, OuterHold};
+use crate::store::{EnclosedWait, ListedWait, ListedWaits, OuterHold, StoreTime};
 
 mod cycles;
 mod model;

@@ -17,8 +17,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::base::id::HoldId;
-use crate::store::StoreTime;
-use crate::store::records::{EnclosedWait, ListedWait, ListedWaits, lateness};
+use crate::store::{EnclosedWait, ListedWait, ListedWaits, StoreTime, lateness};
 
 /// The maximum number of waits in a cycle. When a cycle begins, all its waits walk, so the lookups grow with the square
 /// of their number.

@@ -7,7 +7,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::base::id::{HoldId, InboxId};
-use crate::store::records::{QueueEntry, SEQ_LIFE, TOMBSTONE_LIFE};
+use crate::store::redis::codec::{SEQ_LIFE, TOMBSTONE_LIFE};
+use crate::store::verbs::acquire::QueueEntry;
 
 #[derive(Debug, Default)]
 pub(crate) struct StoredQueue {

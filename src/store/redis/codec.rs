@@ -11,11 +11,40 @@ use redis::{RedisWrite, ToRedisArgs, Value};
 use crate::base::id::{FencingToken, HoldId, OwnerId};
 use crate::base::key::{LockKey, slot_of};
 use crate::base::lease_times::StoreTime;
-use crate::store::records::{ForcedMessage, HandoffMessage, INEXACT_FROM};
+use crate::store::{ForcedMessage, HandoffMessage};
 
 #[cfg(any(test, fuzzing))]
 #[path = "../../../tests/mounted/properties/names.rs"]
 pub(crate) mod properties;
+
+/// The least score of a tombstone. No place has such a high order.
+pub(crate) const TOMBSTONES_FROM: u64 = 1 << 52;
+
+/// The least number from which on neither Lua nor JSON represents every integer exactly. No clock gives such a token
+/// before the year 2255.
+pub(crate) const INEXACT_FROM: u64 = 1 << 53;
+
+/// The time for which an ended hold is remembered, and so the maximum delay of a request.
+pub(crate) const TOMBSTONE_LIFE: Duration = Duration::from_secs(600);
+
+/// The maximum time for which a depth change is remembered after the last one of its lock. The minimum is half of it.
+pub(crate) const SEQ_LIFE: Duration = TOMBSTONE_LIFE.saturating_mul(2);
+
+/// The number of fields from which on a script reads only a part of a hash, and the number of expired readers that it
+/// removes. Any hash may be at the key of a lock, and the server does nothing else while a script runs. It is enough for
+/// all [holders that are shown](crate::store::verbs::inspect::MAX_HOLDERS_SHOWN).
+pub(crate) const MAX_FIELDS_READ: u64 = 1_024;
+
+/// The limits with their names in the scripts. A life is in ms.
+pub(crate) fn limits_in_scripts() -> [(&'static str, u128); 5] {
+    [
+        ("TOMBSTONES_FROM", TOMBSTONES_FROM.into()),
+        ("INEXACT_FROM", INEXACT_FROM.into()),
+        ("TOMBSTONE_LIFE", TOMBSTONE_LIFE.as_millis()),
+        ("SEQ_LIFE", SEQ_LIFE.as_millis()),
+        ("MAX_FIELDS_READ", MAX_FIELDS_READ.into()),
+    ]
+}
 
 /// The channel of the messages to all processes.
 pub(crate) const TO_ALL: &str = "reentry:inbox:all";

@@ -1,10 +1,9 @@
 //! The scripts, which are assembled from the files in `lua/`, and the arguments that name a lock. A verb is executed by
 //! one of them.
 
-use super::codec::EntriesKey;
+use super::codec::{EntriesKey, limits_in_scripts};
 use crate::base::key::LockKey;
 use crate::redis::{Call, Script};
-use crate::store::records::limits_in_scripts;
 
 /// Declares the scripts, each with its file in `lua/`, and a list of them all.
 macro_rules! scripts {

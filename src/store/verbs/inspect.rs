@@ -11,8 +11,8 @@ use crate::base::id::{FencingToken, HoldId, OwnerId};
 use crate::base::key::LockKey;
 use crate::base::lease_times::StoreTime;
 use crate::redis::{Call, Script};
+use crate::store::ForcedMessage;
 use crate::store::memory::State;
-use crate::store::records::ForcedMessage;
 use crate::store::redis::codec::{read_array, read_micros, read_millis, read_token};
 use crate::store::redis::lua;
 

@@ -9,8 +9,7 @@ use super::requests::Cast;
 use super::server::Server;
 use super::world::{MINUTE, World, some_hold};
 use crate::base::error::FailureClass;
-use crate::store::records::MAX_FIELDS_READ;
-use crate::store::redis::codec::waits_key;
+use crate::store::redis::codec::{MAX_FIELDS_READ, waits_key};
 use crate::store::verbs::inspect::MAX_HOLDERS_SHOWN;
 use crate::store::{Inspect, ListHolds, ListWaits};
 

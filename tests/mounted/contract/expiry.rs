@@ -8,7 +8,7 @@ use super::world::{
     GRANT, MINUTE, NESTED, PLACE_LIFE, World, field_of, near, release_request, some_hold,
     some_waiter,
 };
-use crate::store::records::SEQ_LIFE;
+use crate::store::redis::codec::SEQ_LIFE;
 use crate::store::{AcquireReply, Presence, ReleaseKind, SeenHolders, TOMBSTONE_LIFE};
 
 mod queue;

@@ -6,7 +6,7 @@ use redis::{FromRedisValue, ToRedisArgs, cmd};
 use super::world::{GRANT, MINUTE, World, some_hold, some_waiter};
 use crate::base::error::FailureClass;
 use crate::base::id::HoldId;
-use crate::store::records::INEXACT_FROM;
+use crate::store::redis::codec::INEXACT_FROM;
 use crate::store::verbs::inspect::MAX_HOLDERS_SHOWN;
 use crate::store::{AcquireReply, ForceRelease, Presence, Snapshot};
 
