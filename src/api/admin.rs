@@ -14,8 +14,7 @@ use crate::store::{
     Snapshot,
 };
 
-pub use crate::base::holder::Holder;
-pub use crate::base::process::Process;
+pub use crate::base::process::{Holder, Process};
 
 /// How long a query waits for the descriptions of the processes.
 pub(super) const DESCRIBED_WITHIN: Duration = Duration::from_secs(1);

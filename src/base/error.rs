@@ -1,9 +1,9 @@
 //! The errors of the crate. There is one variant for each case in which a caller acts differently.
 
+use std::fmt;
 use std::time::Duration;
 
-pub use crate::base::holder::Blocked;
-use crate::base::holder::Holder;
+use crate::base::process::{Holder, Process};
 use crate::base::sanitize::Sanitized;
 pub use crate::base::store_error::StoreError;
 pub(crate) use crate::base::store_error::{FailureClass, Mistake, StoreFuture};
@@ -248,6 +248,49 @@ impl LockError {
     }
 }
 
+/// One of the call graphs that wait for each other in a [deadlock](crate::LockError::Deadlock).
+///
+/// Keys are shown without the prefix of the [`Locks`](crate::Locks) that found the deadlock. Keys that do not have that
+/// prefix are shown in full.
+///
+/// # Examples
+///
+/// ```
+/// use reentry::{Blocked, LockError};
+///
+/// /// Returns the keys of a deadlock, for a log.
+/// fn cycle(error: &LockError) -> Vec<&str> {
+///     match error {
+///         LockError::Deadlock { cycle, .. } => cycle.iter().map(|it: &Blocked| &*it.holds).collect(),
+///         _ => Vec::new(),
+///     }
+/// }
+/// # assert!(cycle(&LockError::Closed).is_empty());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Blocked {
+    /// The id of the call graph that waits, a UUID.
+    pub owner: String,
+    /// The process of the call graph, as it described itself. `None` if the store does not know it.
+    pub process: Option<Process>,
+    /// The key that the call graph holds.
+    pub holds: String,
+    /// The key that the call graph waits for.
+    pub waits_for: String,
+}
+
+impl fmt::Display for Blocked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let owner = &self.owner;
+        match &self.process {
+            Some(process) => write!(f, "{process} ({owner})")?,
+            None => write!(f, "{owner}")?,
+        }
+        let (holds, waits_for) = (Sanitized(&self.holds), Sanitized(&self.waits_for));
+        write!(f, " holds `{holds}` and waits for `{waits_for}`")
+    }
+}
 /// Why a lock was lost.
 ///
 /// # Examples

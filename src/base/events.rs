@@ -12,10 +12,10 @@ use tracing::field::{DebugValue, debug};
 use tracing::{debug, warn};
 
 use crate::base::error::{LockError, LostReason, StoreError};
-use crate::base::holder::Holder;
 use crate::base::id::{FencingToken, HoldId};
 use crate::base::key::LockKey;
 use crate::base::metrics::{self, HandoffPath};
+use crate::base::process::Holder;
 use crate::base::sync::Mutex;
 
 const TARGET: &str = "reentry";

@@ -4,13 +4,12 @@ pub(crate) mod background; // work that is finished even if no caller waits for 
 pub(crate) mod error; // `LockError`, and the reason for a loss
 pub(crate) mod events; // the `tracing` events, and the metrics that are counted with them
 pub(crate) mod fence; // the SQL with which a database rejects a stale holder
-pub(crate) mod holder; // the holders of locks, as the store describes them
 pub(crate) mod id; // owners, holds, inboxes and fencing tokens
 pub(crate) mod key; // the names of locks, their validation and their slots
 pub(crate) mod lease_times; // the times of a lease, and the clock of the store
 pub(crate) mod metrics; // what the feature `metrics` records
 pub(crate) mod options; // the options, their defaults and their checks
-pub(crate) mod process; // the process of a call graph, and its description
+pub(crate) mod process; // the process of a call graph and its description, and the holder of a lock
 pub(crate) mod sanitize; // texts of others, without what gives orders to a terminal
 pub(crate) mod span; // the spans `lock.wait` and `lock.hold`
 pub(crate) mod store_error; // `StoreError`: what became of a request that failed

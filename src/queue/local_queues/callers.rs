@@ -15,9 +15,9 @@ use tokio::runtime;
 use tokio::time::Instant;
 
 use crate::base::events;
-use crate::base::holder::Holder;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
+use crate::base::process::Holder;
 use crate::base::span::Span;
 use crate::base::timer::after;
 use crate::queue::machine::{Denied, Grant};

@@ -6,10 +6,10 @@ use redis::Value;
 use tokio::time::Instant;
 
 use super::Verb;
-use crate::base::holder::Holder;
 use crate::base::id::{FencingToken, HoldId, OwnerId};
 use crate::base::key::LockKey;
 use crate::base::lease_times::StoreTime;
+use crate::base::process::Holder;
 use crate::redis::{Call, Script};
 use crate::store::ForcedMessage;
 use crate::store::memory::State;

@@ -8,9 +8,8 @@ use redis::Value;
 use tokio::time::Instant;
 
 use super::Verb;
-use crate::base::holder::Holder;
 use crate::base::id::OwnerId;
-use crate::base::process::{Process, ProcessId};
+use crate::base::process::{Holder, Process, ProcessId};
 use crate::base::timer::{after, timeout_at};
 use crate::redis::self_description;
 use crate::redis::{Call, Script};

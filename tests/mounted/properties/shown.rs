@@ -10,9 +10,8 @@ use proptest::prelude::*;
 use proptest::{char, collection};
 
 use crate::base::error::{Blocked, FailureClass, LockError, LostReason, StoreError};
-use crate::base::holder::Holder;
 use crate::base::id::Owner;
-use crate::base::process::Process;
+use crate::base::process::{Holder, Process};
 
 /// One error of each kind, with the text wherever others may have written one.
 fn errors(text: &str) -> Vec<LockError> {
