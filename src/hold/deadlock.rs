@@ -9,30 +9,33 @@
 //! An acquisition that nothing encloses does not take part. An enclosed one arms one timer after its first request is
 //! answered and it has to wait. The search begins a quarter of a heartbeat after the acquisition began.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::convert::Infallible;
 use std::future::{pending, poll_fn};
+use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::runtime::Handle;
 use tokio::select;
 use tokio::time::Instant;
 
-use self::directory::{Publisher, STEPS_PER_HEARTBEAT};
+use self::directory::STEPS_PER_HEARTBEAT;
 use self::walk::{Cycle, SecondWalk, Verdict, Walk, WalkResult, WalkStep};
 use crate::base::error::{Blocked, LockError, StoreError};
 use crate::base::events;
-use crate::base::id::HoldId;
+use crate::base::id::{HoldId, OwnerId};
 use crate::base::key::LockKey;
 use crate::base::process::{Process, ProcessId};
 use crate::base::timer::{after, sleep, sleep_until};
 use crate::hold::core::Core;
 use crate::hold::hold::Hold;
 use crate::hold::scope;
-use crate::store::{ClaimVictim, EnclosedWait, OuterHold};
+use crate::store::{ClaimVictim, EnclosedWait, OuterHold, PublishWait, UpdateWaitReply};
 
 pub(super) mod directory;
 mod walk;
@@ -267,6 +270,115 @@ impl NestedWait<'_> {
             key: self.key.as_str().into(),
             enclosing,
         })
+    }
+}
+
+/// The publisher of one wait. There is a record with each owner of a hold that encloses the wait.
+struct Publisher<'a> {
+    wait: &'a NestedWait<'a>,
+    /// The owners whose records may be in the store.
+    owners: BTreeSet<OwnerId>,
+}
+
+impl<'a> Publisher<'a> {
+    fn new(wait: &'a NestedWait<'a>) -> Self {
+        wait.core.waits.published.fetch_add(1, Ordering::Relaxed);
+        let owners = BTreeSet::new();
+        Self { wait, owners }
+    }
+
+    fn heartbeat(&self) -> Duration {
+        let directory = &self.wait.core.waits;
+        directory.publishing_heartbeat(self.wait.heartbeat)
+    }
+
+    /// Publishes the wait, and repeats that until every record is stored.
+    async fn publish_first(&mut self) {
+        loop {
+            let begun = Instant::now();
+            // A record is late if no time of the store is known, and the answer contains the time.
+            for _ in 0..2 {
+                if self.publish().await {
+                    return;
+                }
+            }
+            self.pause(begun).await;
+        }
+    }
+
+    /// Publishes the wait periodically.
+    async fn republish(mut self) -> Infallible {
+        let mut begun = Instant::now();
+        loop {
+            self.pause(begun).await;
+            begun = Instant::now();
+            self.publish().await;
+        }
+    }
+
+    /// Waits until the wait must be published again.
+    async fn pause(&self, begun: Instant) {
+        // Counted from the beginning of the last publication, so that a slow reply does not delay the next one further.
+        sleep_until(after(begun, self.heartbeat() / STEPS_PER_HEARTBEAT)).await;
+    }
+
+    /// Publishes the wait. Returns whether it is enclosed and every record is stored. If the store fails, it waits for
+    /// another heartbeat. If the store rejects records, it waits for ever.
+    async fn publish(&mut self) -> bool {
+        let directory = &self.wait.core.waits;
+        // The times of the store are read before the state that is published is observed.
+        let known_time = directory.known_times();
+        let wait = self.wait.record();
+        let enclosing = wait.iter().flat_map(|wait| &wait.enclosing);
+        let owners: BTreeSet<_> = enclosing.map(|it| it.hold.owner()).collect();
+        // The future may have been moved out of a body that enclosed it before. The owners are noted before the
+        // requests are sent. So if this future is dropped, what they have stored is removed.
+        let before = mem::replace(&mut self.owners, owners.clone());
+        self.withdraw(&(&before - &owners));
+        let Some(wait) = wait.map(Arc::new) else {
+            return false;
+        };
+        let life = 2 * self.heartbeat();
+        let published = owners.into_iter().map(|owner| {
+            let (wait, known) = (Arc::clone(&wait), known_time(owner));
+            directory.publish(PublishWait {
+                owner,
+                wait,
+                life,
+                known,
+            })
+        });
+        let published: Vec<_> = published.collect();
+        let answers = join_all(published).await.into_iter();
+        let is_done = |answer: &_| matches!(answer, UpdateWaitReply::Done(_));
+        match answers.collect::<Result<Vec<_>, _>>() {
+            Ok(answers) => answers.iter().all(is_done),
+            // A search without records would find nothing, so it ends here. The wait itself goes on.
+            Err(error) if self.wait.report_failure(&error) => pending().await,
+            Err(_) => {
+                sleep(self.heartbeat()).await;
+                false
+            }
+        }
+    }
+
+    fn withdraw(&self, owners: &BTreeSet<OwnerId>) {
+        if owners.is_empty() {
+            return;
+        }
+        let NestedWait { core, hold, .. } = *self.wait;
+        // The wait may be dropped outside a runtime, or after its own has ended.
+        let runtime = Handle::try_current();
+        let runtime = runtime.as_ref().unwrap_or(self.wait.runtime);
+        core.waits.withdraw(runtime, hold, owners);
+    }
+}
+
+impl Drop for Publisher<'_> {
+    fn drop(&mut self) {
+        self.withdraw(&self.owners);
+        let published = &self.wait.core.waits.published;
+        published.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -15,7 +15,7 @@ pub(crate) use self::stored_queue::WaitMode;
 use crate::base::error::StoreFuture;
 use crate::base::id::InboxId;
 use crate::base::sync::Mutex;
-use crate::store::{ForcedReleaseListener, MessageListener};
+use crate::store::redis::codec::{ForcedReleaseListener, MessageListener};
 
 mod lock_view; // one lock at one moment, with the operations of the scripts
 mod state; // the state, its published waits, its clock and its messages

@@ -9,7 +9,7 @@ use futures_util::future::Either;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::base::id::{FencingToken, HoldId, InboxId, OwnerId};
+use crate::base::id::{InboxId, OwnerId};
 use crate::base::key::LockKey;
 use crate::base::process::ProcessId;
 
@@ -26,7 +26,10 @@ pub(crate) mod test_wire; // what a test puts before an in-memory store
 pub(crate) mod verbs; // the requests to a store, one in each file
 
 pub(crate) use self::memory::MemoryStore;
-pub(crate) use self::redis::codec::{TOMBSTONE_LIFE, TOMBSTONES_FROM};
+pub(crate) use self::redis::codec::{
+    ForcedMessage, ForcedReleaseListener, HandoffMessage, MessageListener, TOMBSTONE_LIFE,
+    TOMBSTONES_FROM,
+};
 pub(crate) use self::redis::{PendingReply, RedisStore};
 #[cfg(any(test, feature = "test-util"))]
 pub(crate) use self::test_wire::{Reply, Request, Wire};
@@ -166,46 +169,6 @@ impl Store {
             Self::Behind(wire) => wire.watch(holders),
         }
     }
-}
-
-/// The message that a lock has moved to holds that were waiting.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct HandoffMessage {
-    /// The key in the store.
-    pub(crate) key: String,
-    /// One hold, or the holds of several readers.
-    pub(crate) holds: Vec<HoldId>,
-    pub(crate) token: FencingToken,
-    /// The time at which it has moved.
-    pub(crate) at: StoreTime,
-    /// The lease, counted from that time.
-    pub(crate) lease: Duration,
-}
-
-/// The message, to all processes, that holds were ended by force.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct ForcedMessage {
-    /// The key in the store.
-    pub(crate) key: String,
-    pub(crate) holds: Vec<HoldId>,
-}
-
-/// The receiver of the messages that go to all processes.
-pub(crate) trait ForcedReleaseListener: Send + Sync {
-    /// Holds were ended by force. The list also has holds of other processes and of other `Locks`.
-    fn forced(&self, message: ForcedMessage);
-}
-
-/// The receiver of the messages that a lock has moved.
-pub(crate) trait MessageListener: Send + Sync {
-    /// A lock has moved to holds of this process.
-    fn handoff(&self, message: HandoffMessage);
-
-    /// Another process has begun to wait for a lock that this process holds.
-    fn contended(&self, _key: &str) {}
-
-    /// Messages may have been missed up to now, or may be missed from now on. The inbox is open, or broken.
-    fn missed(&self);
 }
 
 /// Connections.

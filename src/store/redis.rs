@@ -23,7 +23,7 @@ use crate::redis::failure::{RUNTIME_ENDED, may_be_about_one_key};
 #[cfg(feature = "pool")]
 use crate::redis::source::Source;
 use crate::redis::{Inbox, MessageHandler, ServerSpec, Servers, Subscription, Timeouts};
-use crate::store::{ForcedReleaseListener, MessageListener};
+use crate::store::redis::codec::{ForcedReleaseListener, MessageListener};
 
 pub(crate) mod batch;
 mod batches;

@@ -14,7 +14,7 @@ use crate::base::background::WriteSignal;
 use crate::base::error::{FailureClass, StoreError, StoreFuture};
 use crate::base::id::InboxId;
 use crate::base::options::Confirmation;
-use crate::store::{ForcedReleaseListener, MessageListener};
+use crate::store::redis::codec::{ForcedReleaseListener, MessageListener};
 
 /// The way to an in-memory store. A function that it does not define behaves as without a wire.
 ///

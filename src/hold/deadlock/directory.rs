@@ -1,11 +1,7 @@
 //! The waits that are published, as the searches of one `Locks` write and read them, and what the searches share: their
-//! number, and the time of the store. The publisher of a wait keeps its records in the store, and removes them at the
-//! end.
+//! number, and the time of the store.
 
-use std::collections::HashMap;
-use std::convert::Infallible;
-use std::future::pending;
-use std::mem;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -14,16 +10,13 @@ use futures_util::future::join_all;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::NestedWait;
 use super::walk::{Lookup, LookupReply};
 use crate::base::background;
 use crate::base::error::StoreError;
 use crate::base::id::{HoldId, OwnerId};
 use crate::base::sync::Mutex;
-use crate::base::timer::{after, sleep, sleep_until};
 use crate::store::{
-    EnclosedWait, ListHolds, ListWaits, ListedWaits, PublishWait, Store, StoreTime, UpdateWait,
-    UpdateWaitReply,
+    ListHolds, ListWaits, ListedWaits, PublishWait, Store, StoreTime, UpdateWait, UpdateWaitReply,
 };
 
 /// A wait is published, and may continue its walk, this many times in a heartbeat. So a wait that has just begun costs
@@ -106,7 +99,7 @@ impl WaitDirectory {
     }
 
     /// Removes the records of a wait, in the background. If that fails, they expire.
-    pub(super) fn withdraw(&self, runtime: &Handle, wait: HoldId, owners: &[OwnerId]) {
+    pub(super) fn withdraw(&self, runtime: &Handle, wait: HoldId, owners: &BTreeSet<OwnerId>) {
         let changes = owners
             .iter()
             .map(|&owner| UpdateWait::Withdraw { owner, wait });
@@ -141,126 +134,5 @@ fn unless_denied<T>(reply: Result<T, StoreError>, nothing: T) -> Result<T, Store
     match reply {
         Err(error) if error.is_denied() => Ok(nothing),
         reply => reply,
-    }
-}
-
-/// The publisher of one wait. There is a record with each owner of a hold that encloses the wait.
-pub(super) struct Publisher<'a> {
-    wait: &'a NestedWait<'a>,
-    /// The owners whose records may be in the store.
-    owners: Vec<OwnerId>,
-}
-
-impl<'a> Publisher<'a> {
-    pub(super) fn new(wait: &'a NestedWait<'a>) -> Self {
-        wait.core.waits.published.fetch_add(1, Ordering::Relaxed);
-        let owners = Vec::new();
-        Self { wait, owners }
-    }
-
-    fn heartbeat(&self) -> Duration {
-        let directory = &self.wait.core.waits;
-        directory.publishing_heartbeat(self.wait.heartbeat)
-    }
-
-    /// Publishes the wait, and repeats that until every record is stored.
-    pub(super) async fn publish_first(&mut self) {
-        loop {
-            let begun = Instant::now();
-            // A record is late if no time of the store is known, and the answer contains the time.
-            for _ in 0..2 {
-                if self.publish().await {
-                    return;
-                }
-            }
-            self.pause(begun).await;
-        }
-    }
-
-    /// Publishes the wait periodically.
-    pub(super) async fn republish(mut self) -> Infallible {
-        let mut begun = Instant::now();
-        loop {
-            self.pause(begun).await;
-            begun = Instant::now();
-            self.publish().await;
-        }
-    }
-
-    /// Waits until the wait must be published again.
-    async fn pause(&self, begun: Instant) {
-        // Counted from the beginning of the last publication, so that a slow reply does not delay the next one further.
-        sleep_until(after(begun, self.heartbeat() / STEPS_PER_HEARTBEAT)).await;
-    }
-
-    /// Publishes the wait. Returns whether it is enclosed and every record is stored. If the store fails, it waits for
-    /// another heartbeat. If the store rejects records, it waits for ever.
-    async fn publish(&mut self) -> bool {
-        let directory = &self.wait.core.waits;
-        // The times of the store are read before the state that is published is observed.
-        let known_time = directory.known_times();
-        let wait = self.wait.record();
-        let owners = wait.as_ref().map(owners).unwrap_or_default();
-        // The future may have been moved out of a body that enclosed it before. The owners are noted before the
-        // requests are sent. So if this future is dropped, what they have stored is removed.
-        let mut left = mem::replace(&mut self.owners, owners.clone());
-        left.retain(|owner| !owners.contains(owner));
-        self.withdraw(&left);
-        let Some(wait) = wait.map(Arc::new) else {
-            return false;
-        };
-        let life = 2 * self.heartbeat();
-        let published = owners.into_iter().map(|owner| {
-            let (wait, known) = (Arc::clone(&wait), known_time(owner));
-            directory.publish(PublishWait {
-                owner,
-                wait,
-                life,
-                known,
-            })
-        });
-        let published: Vec<_> = published.collect();
-        let answers = join_all(published).await.into_iter();
-        let is_done = |answer: &_| matches!(answer, UpdateWaitReply::Done(_));
-        match answers.collect::<Result<Vec<_>, _>>() {
-            Ok(answers) => answers.iter().all(is_done),
-            // A search without records would find nothing, so it ends here. The wait itself goes on.
-            Err(error) if self.wait.report_failure(&error) => pending().await,
-            Err(_) => {
-                sleep(self.heartbeat()).await;
-                false
-            }
-        }
-    }
-
-    fn withdraw(&self, owners: &[OwnerId]) {
-        if owners.is_empty() {
-            return;
-        }
-        let NestedWait { core, hold, .. } = *self.wait;
-        // The wait may be dropped outside a runtime, or after its own has ended.
-        let runtime = Handle::try_current();
-        let runtime = runtime.as_ref().unwrap_or(self.wait.runtime);
-        core.waits.withdraw(runtime, hold, owners);
-    }
-}
-
-/// The owners of the holds that enclose a wait.
-fn owners(wait: &EnclosedWait) -> Vec<OwnerId> {
-    let mut owners: Vec<OwnerId> = Vec::new();
-    for enclosing in &wait.enclosing {
-        let owner = enclosing.hold.owner();
-        if !owners.contains(&owner) {
-            owners.push(owner);
-        }
-    }
-    owners
-}
-
-impl Drop for Publisher<'_> {
-    fn drop(&mut self) {
-        self.withdraw(&self.owners);
-        let published = &self.wait.core.waits.published;
-        published.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -11,7 +11,7 @@ use crate::base::id::{FencingToken, HoldId, InboxId};
 use crate::base::key::LockKey;
 use crate::base::lease_times::StoreTime;
 use crate::base::options::Mode;
-use crate::store::HandoffMessage;
+use crate::store::redis::codec::HandoffMessage;
 use crate::store::verbs::acquire::QueueEntry;
 
 /// A lock, its queue and its entries, at one moment.

@@ -1,5 +1,5 @@
 //! The form of everything that goes to Redis and comes back, as `docs/wire.md` describes it: keys, arguments, the values
-//! of a reply, and messages.
+//! of a reply, and messages. And the limits of the scripts. The store in memory has the same messages and limits.
 //!
 //! All keys of a lock are in one slot of a Redis Cluster. The keys of the search for deadlocks are used alone.
 
@@ -11,7 +11,6 @@ use redis::{RedisWrite, ToRedisArgs, Value};
 use crate::base::id::{FencingToken, HoldId, OwnerId};
 use crate::base::key::{LockKey, slot_of};
 use crate::base::lease_times::StoreTime;
-use crate::store::{ForcedMessage, HandoffMessage};
 
 #[cfg(any(test, fuzzing))]
 #[path = "../../../tests/mounted/properties/names.rs"]
@@ -141,6 +140,45 @@ pub(crate) fn read_flag(reply: &Value) -> Option<bool> {
     }
 }
 
+/// The message that a lock has moved to holds that were waiting.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct HandoffMessage {
+    /// The key in the store.
+    pub(crate) key: String,
+    /// One hold, or the holds of several readers.
+    pub(crate) holds: Vec<HoldId>,
+    pub(crate) token: FencingToken,
+    /// The time at which it has moved.
+    pub(crate) at: StoreTime,
+    /// The lease, counted from that time.
+    pub(crate) lease: Duration,
+}
+
+/// The message, to all processes, that holds were ended by force.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ForcedMessage {
+    /// The key in the store.
+    pub(crate) key: String,
+    pub(crate) holds: Vec<HoldId>,
+}
+
+/// The receiver of the messages that go to all processes.
+pub(crate) trait ForcedReleaseListener: Send + Sync {
+    /// Holds were ended by force. The list also has holds of other processes and of other `Locks`.
+    fn forced(&self, message: ForcedMessage);
+}
+
+/// The receiver of the messages that a lock has moved.
+pub(crate) trait MessageListener: Send + Sync {
+    /// A lock has moved to holds of this process.
+    fn handoff(&self, message: HandoffMessage);
+
+    /// Another process has begun to wait for a lock that this process holds.
+    fn contended(&self, _key: &str) {}
+
+    /// Messages may have been missed up to now, or may be missed from now on. The inbox is open, or broken.
+    fn missed(&self);
+}
 /// Reads which holds were ended by force: the holds, joined by commas, and the key. Holders of other programs may be
 /// among them, and are omitted.
 pub(super) fn read_forced(text: &str) -> Option<ForcedMessage> {

@@ -11,9 +11,8 @@ use crate::base::key::LockKey;
 use crate::base::lease_times::StoreTime;
 use crate::base::process::Holder;
 use crate::redis::{Call, Script};
-use crate::store::ForcedMessage;
 use crate::store::memory::State;
-use crate::store::redis::codec::{read_array, read_micros, read_millis, read_token};
+use crate::store::redis::codec::{ForcedMessage, read_array, read_micros, read_millis, read_token};
 use crate::store::redis::lua;
 
 /// The maximum number of holders that an inspection returns.
