@@ -27,17 +27,17 @@ pub(crate) mod verbs; // the requests to a store, one in each file
 
 pub(crate) use self::memory::MemoryStore;
 pub(crate) use self::redis::codec::{
-    ForcedMessage, ForcedReleaseListener, HandoffMessage, MessageListener, TOMBSTONE_LIFE,
-    TOMBSTONES_FROM,
+    EnclosedWait, ForcedMessage, ForcedReleaseListener, HandoffMessage, ListedWait, ListedWaits,
+    MessageListener, OuterHold, QueueEntry, TOMBSTONE_LIFE, TOMBSTONES_FROM, UpdateWaitReply,
+    lateness,
 };
 pub(crate) use self::redis::{PendingReply, RedisStore};
 #[cfg(any(test, feature = "test-util"))]
 pub(crate) use self::test_wire::{Reply, Request, Wire};
-pub(crate) use self::verbs::acquire::{Acquire, AcquireReply, AcquireRequest, QueueEntry};
+pub(crate) use self::verbs::acquire::{Acquire, AcquireReply, AcquireRequest};
 pub(crate) use self::verbs::acquire_shared::{AcquireShared, AcquireSharedRequest};
 pub(crate) use self::verbs::deadlock_search::{
-    ClaimVictim, EnclosedWait, ListHolds, ListWaits, ListedWait, ListedWaits, OuterHold,
-    PublishWait, UpdateWait, UpdateWaitReply, lateness,
+    ClaimVictim, ListHolds, ListWaits, PublishWait, UpdateWait,
 };
 pub(crate) use self::verbs::inspect::{ForceRelease, Inspect, QueueLength, SeenHolders, Snapshot};
 pub(crate) use self::verbs::release::{Release, ReleaseKind, ReleaseRequest, Residue};

@@ -11,8 +11,7 @@ use crate::base::id::{FencingToken, HoldId, InboxId};
 use crate::base::key::LockKey;
 use crate::base::lease_times::StoreTime;
 use crate::base::options::Mode;
-use crate::store::redis::codec::HandoffMessage;
-use crate::store::verbs::acquire::QueueEntry;
+use crate::store::redis::codec::{HandoffMessage, QueueEntry};
 
 /// A lock, its queue and its entries, at one moment.
 pub(crate) struct LockView<'a> {

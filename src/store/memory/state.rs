@@ -10,8 +10,7 @@ use super::stored_queue::StoredQueue;
 use crate::base::id::{HoldId, InboxId, OwnerId};
 use crate::base::key::LockKey;
 use crate::base::lease_times::StoreTime;
-use crate::store::redis::codec::{ForcedMessage, HandoffMessage, TOMBSTONE_LIFE};
-use crate::store::verbs::deadlock_search::ListedWait;
+use crate::store::redis::codec::{ForcedMessage, HandoffMessage, ListedWait, TOMBSTONE_LIFE};
 
 /// The maximum sum of all steps of the clock in either direction: ten years.
 const MAX_CLOCK_STEPS: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);

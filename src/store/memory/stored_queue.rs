@@ -7,8 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::base::id::{HoldId, InboxId};
-use crate::store::redis::codec::{SEQ_LIFE, TOMBSTONE_LIFE};
-use crate::store::verbs::acquire::QueueEntry;
+use crate::store::redis::codec::{QueueEntry, SEQ_LIFE, TOMBSTONE_LIFE};
 
 #[derive(Debug, Default)]
 pub(crate) struct StoredQueue {

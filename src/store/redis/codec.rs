@@ -1,14 +1,15 @@
 //! The form of everything that goes to Redis and comes back, as `docs/wire.md` describes it: keys, arguments, the values
-//! of a reply, and messages. And the limits of the scripts. The store in memory has the same messages and limits.
+//! of a reply, and messages. The verbs share these values and the limits of the scripts with the store in memory.
 //!
 //! All keys of a lock are in one slot of a Redis Cluster. The keys of the search for deadlocks are used alone.
 
 use std::io::Write;
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{RedisWrite, ToRedisArgs, Value};
 
-use crate::base::id::{FencingToken, HoldId, OwnerId};
+use crate::base::id::{FencingToken, HoldId, InboxId, OwnerId};
 use crate::base::key::{LockKey, slot_of};
 use crate::base::lease_times::StoreTime;
 
@@ -140,6 +141,16 @@ pub(crate) fn read_flag(reply: &Value) -> Option<bool> {
     }
 }
 
+/// The way in which a process waits in the queue of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct QueueEntry {
+    pub(crate) inbox: InboxId,
+    /// The lease of a lock that moves to the process.
+    pub(crate) grant: Duration,
+    /// The time for which its place is kept after the last request.
+    pub(crate) life: Duration,
+}
+
 /// The message that a lock has moved to holds that were waiting.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct HandoffMessage {
@@ -178,6 +189,68 @@ pub(crate) trait MessageListener: Send + Sync {
 
     /// Messages may have been missed up to now, or may be missed from now on. The inbox is open, or broken.
     fn missed(&self);
+}
+
+/// An acquisition that waits while holds enclose it. It is published, so that processes that wait for each other can
+/// find each other. The record says who waits, for which lock, and which holds cannot end before the wait does.
+///
+/// A record is stored for a short time with the owner of each hold that encloses the wait. No record decides who has a
+/// lock. A record that is lost, late or forged can only delay the search for deadlocks, or cause an unnecessary victim.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct EnclosedWait {
+    /// The id of the hold that it will have.
+    pub(crate) id: HoldId,
+    /// The key in the store that it waits for.
+    pub(crate) key: Arc<str>,
+    /// The holds that end after it, each with its key.
+    pub(crate) enclosing: Vec<OuterHold>,
+}
+
+/// A hold that encloses a wait.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct OuterHold {
+    pub(crate) hold: HoldId,
+    /// The key in the store that it holds.
+    pub(crate) key: Arc<str>,
+}
+
+impl EnclosedWait {
+    /// Returns whether it is inside this hold.
+    pub(crate) fn is_enclosed_by(&self, hold: HoldId) -> bool {
+        self.enclosing
+            .iter()
+            .any(|enclosing| enclosing.hold == hold)
+    }
+}
+
+/// The result of a change of the published waits, with the time of the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UpdateWaitReply {
+    Done(StoreTime),
+    /// The record has taken too long to arrive, and is not stored.
+    Late(StoreTime),
+}
+
+/// The delay after which a publication is rejected if its record has this lifetime.
+pub(crate) fn lateness(life: Duration) -> Duration {
+    life / 4
+}
+
+/// The records that existed at one time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ListedWaits {
+    pub(crate) at: StoreTime,
+    pub(crate) waits: Vec<ListedWait>,
+}
+
+/// A record of a published wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ListedWait {
+    pub(crate) wait: EnclosedWait,
+    /// The time of the last publication.
+    pub(crate) stamp: StoreTime,
+    /// The lifetime of the record, counted from then.
+    pub(crate) life: Duration,
 }
 /// Reads which holds were ended by force: the holds, joined by commas, and the key. Holders of other programs may be
 /// among them, and are omitted.

@@ -6,24 +6,16 @@ use redis::Value;
 use tokio::time::Instant;
 
 use super::Verb;
-use crate::base::id::{FencingToken, HoldId, InboxId};
+use crate::base::id::{FencingToken, HoldId};
 use crate::base::key::LockKey;
 use crate::base::lease_times::StoreTime;
 use crate::redis::{Call, Script};
 use crate::store::memory::{State, WaitMode};
 use crate::store::redis::batch::{BatchItem, ItemKind};
-use crate::store::redis::codec::{HoldsArg, read_integers, read_micros, read_millis, read_token};
+use crate::store::redis::codec::{
+    HoldsArg, QueueEntry, read_integers, read_micros, read_millis, read_token,
+};
 use crate::store::redis::lua;
-
-/// The way in which a process waits in the queue of a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct QueueEntry {
-    pub(crate) inbox: InboxId,
-    /// The lease of a lock that moves to the process.
-    pub(crate) grant: Duration,
-    /// The time for which its place is kept after the last request.
-    pub(crate) life: Duration,
-}
 
 /// The request of one hold for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

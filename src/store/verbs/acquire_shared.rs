@@ -11,9 +11,8 @@ use crate::base::id::{FencingToken, HoldId};
 use crate::base::key::LockKey;
 use crate::redis::{Call, Script};
 use crate::store::memory::{AskingProcess, LockView, State, WaitMode};
-use crate::store::redis::codec::{HoldsArg, read_array, read_hold};
+use crate::store::redis::codec::{HoldsArg, QueueEntry, read_array, read_hold};
 use crate::store::redis::lua;
-use crate::store::verbs::acquire::QueueEntry;
 
 /// The request of readers of one process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -17,71 +17,10 @@ use crate::base::lease_times::StoreTime;
 use crate::redis::{Call, Script};
 use crate::store::memory::State;
 use crate::store::redis::codec::{
-    HoldsArg, read_array, read_flag, read_hold, read_micros, victim_key, waits_key,
+    EnclosedWait, HoldsArg, ListedWait, ListedWaits, OuterHold, UpdateWaitReply, lateness,
+    read_array, read_flag, read_hold, read_micros, victim_key, waits_key,
 };
 use crate::store::redis::lua;
-
-/// An acquisition that waits while holds enclose it. It is published, so that processes that wait for each other can
-/// find each other. The record says who waits, for which lock, and which holds cannot end before the wait does.
-///
-/// A record is stored for a short time with the owner of each hold that encloses the wait. No record decides who has a
-/// lock. A record that is lost, late or forged can only delay the search for deadlocks, or cause an unnecessary victim.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct EnclosedWait {
-    /// The id of the hold that it will have.
-    pub(crate) id: HoldId,
-    /// The key in the store that it waits for.
-    pub(crate) key: Arc<str>,
-    /// The holds that end after it, each with its key.
-    pub(crate) enclosing: Vec<OuterHold>,
-}
-
-/// A hold that encloses a wait.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct OuterHold {
-    pub(crate) hold: HoldId,
-    /// The key in the store that it holds.
-    pub(crate) key: Arc<str>,
-}
-
-impl EnclosedWait {
-    /// Returns whether it is inside this hold.
-    pub(crate) fn is_enclosed_by(&self, hold: HoldId) -> bool {
-        self.enclosing
-            .iter()
-            .any(|enclosing| enclosing.hold == hold)
-    }
-}
-
-/// The result of a change of the published waits, with the time of the store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum UpdateWaitReply {
-    Done(StoreTime),
-    /// The record has taken too long to arrive, and is not stored.
-    Late(StoreTime),
-}
-
-/// The delay after which a publication is rejected if its record has this lifetime.
-pub(crate) fn lateness(life: Duration) -> Duration {
-    life / 4
-}
-
-/// The records that existed at one time.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ListedWaits {
-    pub(crate) at: StoreTime,
-    pub(crate) waits: Vec<ListedWait>,
-}
-
-/// A record of a published wait.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ListedWait {
-    pub(crate) wait: EnclosedWait,
-    /// The time of the last publication.
-    pub(crate) stamp: StoreTime,
-    /// The lifetime of the record, counted from then.
-    pub(crate) life: Duration,
-}
 
 /// A change of the published waits.
 #[derive(Clone, Debug, PartialEq, Eq)]

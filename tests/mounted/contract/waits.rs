@@ -9,7 +9,7 @@ use redis::AsyncCommands;
 
 use super::world::{MINUTE, World, some_hold};
 use crate::base::id::{HoldId, Owner};
-use crate::store::verbs::deadlock_search::{
+use crate::store::redis::codec::{
     EnclosedWait, ListedWait, ListedWaits, OuterHold, UpdateWaitReply, lateness,
 };
 use crate::store::{ClaimVictim, ListHolds, ListWaits, PublishWait, StoreTime, UpdateWait};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::base::id::{FencingToken, HoldId};
-use crate::store::verbs::deadlock_search::ListedWaits;
+use crate::store::redis::codec::ListedWaits;
 use crate::store::{AcquireReply, HandoffMessage, Presence, RenewReply, Snapshot, StoreTime};
 
 /// The text in place of a part that was removed.

@@ -14,7 +14,7 @@ use crate::base::id::{HoldId, InboxId};
 use crate::base::key::LockKey;
 use crate::base::options::Mode;
 use crate::store::contract::world::{MINUTE, acquire_request, release_each};
-use crate::store::verbs::deadlock_search::{EnclosedWait, OuterHold, UpdateWaitReply};
+use crate::store::redis::codec::{EnclosedWait, OuterHold, UpdateWaitReply};
 use crate::store::{
     Acquire, AcquireRequest, AcquireShared, AcquireSharedRequest, ClaimVictim, DepthChange,
     KeyedHold, ListHolds, ListWaits, PublishWait, QueueEntry, Release, ReleaseKind, ReleaseRequest,
