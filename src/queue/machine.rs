@@ -19,7 +19,7 @@ use crate::store::HandoffMessage;
 
 mod grant; // a lock that this process has: granted, handed off, and ended
 mod inputs_and_actions; // what a step is given, and what it returns
-mod send_and_reply; // the steps that send a request, and that process its reply
+mod steps; // what it does: sends, processes replies, grants, hands off, ends
 mod waiters; // the waiters, and the outcome of a reply for each
 
 #[cfg(test)]
