@@ -24,11 +24,6 @@ pub(crate) mod properties;
 pub struct OwnerId(Uuid);
 
 impl OwnerId {
-    #[cfg(test)]
-    pub(crate) const fn as_uuid(&self) -> Uuid {
-        self.0
-    }
-
     /// The process of the call graph.
     pub(crate) fn process(self) -> ProcessId {
         ProcessId::from_uuid(self.0)

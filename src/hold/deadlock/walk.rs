@@ -64,7 +64,6 @@ pub(super) enum WalkResult {
 /// The first walk, which is breadth-first and starts from one wait. It continues where it has paused. So it sees
 /// everything that can be reached, however many readers a lock has.
 #[derive(Clone, Debug)]
-#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(super) struct Walk {
     nodes: Vec<WalkNode>,
     /// The waits of the nodes.
@@ -81,7 +80,6 @@ pub(super) struct Walk {
 
 /// A wait that was reached.
 #[derive(Clone, Debug)]
-#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 struct WalkNode {
     link: Link,
     parent: usize,
@@ -89,7 +87,6 @@ struct WalkNode {
 }
 
 #[derive(Clone, Debug)]
-#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 enum PendingLookup {
     /// The holds in the key of this node are looked up.
     Holds(usize),
@@ -99,7 +96,6 @@ enum PendingLookup {
 
 /// One wait of a cycle.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(test, derive(Hash))]
 pub(super) struct Link {
     pub(super) wait: EnclosedWait,
     /// The way in which it was reached; `None` for the wait that walks.
@@ -107,7 +103,6 @@ pub(super) struct Link {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(test, derive(Hash))]
 struct Reached {
     /// The hold that encloses it, and is in the key of the link before.
     by: HoldId,
@@ -118,7 +113,6 @@ struct Reached {
 
 /// A cycle of waits that wait for each other, as far as one walk can see.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(test, derive(Hash))]
 pub(super) struct Cycle {
     /// The first is the wait that walks.
     pub(super) links: Vec<Link>,
@@ -281,7 +275,6 @@ impl Cycle {
 
 /// The result of the second walk. The greatest one counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[cfg_attr(test, derive(Hash))]
 pub(super) enum Verdict {
     /// The cycle existed when the first walk ended.
     Deadlock,
@@ -293,7 +286,6 @@ pub(super) enum Verdict {
 
 /// The second walk, which follows the same ids.
 #[derive(Clone, Debug)]
-#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(super) struct SecondWalk {
     cycle: Cycle,
     /// The end of the first walk.
